@@ -262,7 +262,7 @@ func isTag(r rune) bool { return r >= 0xe0020 && r <= cancelTag }
 func tagSequence(s string, final bool) unit {
 	first, size := decode(s, final)
 	malformed := unit{show, size, first}
-	var spec [maxTagSpec]byte
+	var spec [maxTagSpec]rune
 	n, i := 0, 0
 	for {
 		if i == len(s) {
@@ -276,46 +276,37 @@ func tagSequence(s string, final bool) unit {
 			return unit{kind: needMore}
 		}
 		i += size
-		switch {
-		case r == cancelTag && isSubdivision(spec[:n]):
+		if r == cancelTag && isSubdivision(spec[:n]) {
 			if i > (n+1)*utf8.UTFMax {
 				return unit{recode, i, r}
 			}
 			return unit{keep, i, r}
-		case !isTag(r) || n == maxTagSpec:
+		}
+		c := r - tagOffset
+		if n == maxTagSpec || !isLower(c) && !isDigit(c) {
 			return malformed
 		}
-		spec[n] = byte(r - tagOffset)
+		spec[n] = c
 		n++
 	}
 }
 
-// isSubdivision reports whether code has the form of a subdivision identifier:
-// a region of two letters or three digits, then one to four letters or digits.
-func isSubdivision(code []byte) bool {
-	letters, digits := 0, 0
-	for letters < len(code) && isLower(code[letters]) {
-		letters++
-	}
-	for digits < len(code) && isDigit(code[digits]) {
-		digits++
-	}
-	region := 3
-	if letters >= 2 {
-		region = 2
-	} else if digits < 3 {
+// isSubdivision reports whether code, of small letters and digits, has the form
+// of a subdivision identifier: a region of two letters or three digits, then one
+// to four of either.
+func isSubdivision(code []rune) bool {
+	switch {
+	case len(code) < 3 || len(code) > maxTagSpec:
 		return false
+	case isLower(code[0]) && isLower(code[1]):
+		return len(code) <= 2+4
+	default:
+		return len(code) > 3 && isDigit(code[0]) && isDigit(code[1]) && isDigit(code[2])
 	}
-	for _, c := range code[region:] {
-		if !isLower(c) && !isDigit(c) {
-			return false
-		}
-	}
-	return len(code) > region && len(code) <= region+4
 }
 
-func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isLower(r rune) bool { return r >= 'a' && r <= 'z' }
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
 // isVariationSelector covers the Mongolian ones and both blocks. One selector
 // after a character picks its form and passes. A second one has no meaning, and

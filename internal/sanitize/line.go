@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
@@ -26,31 +27,36 @@ func LineMax(s string, runes int) Text {
 	if runes < 1 {
 		return Text{}
 	}
+	if len(s) <= runes { // the usual case, which needs no working space
+		if t := Line(s); utf8.RuneCountInString(t.s) <= runes {
+			return t
+		}
+	}
 	f := filter{line: true}
 	var buf []byte
 	count := 0
-	whole := map[int]bool{} // offsets at which a unit ends within the limit
+	var ends []int // ascending offsets at which buf may be cut to leave room
 	for s != "" {
 		u := f.next(s, true)
 		start := len(buf)
 		buf = u.append(buf, s)
 		s = s[u.size:]
 		if count += utf8.RuneCount(buf[start:]); count > runes {
-			return Text{string(buf[:lastCut(buf, whole)]) + ellipsis}
+			return Text{string(buf[:lastCut(buf, ends)]) + ellipsis}
 		}
 		if count < runes {
-			whole[len(buf)] = true
+			ends = append(ends, len(buf))
 		}
 	}
 	return Text{string(buf)}
 }
 
-// lastCut returns the greatest of the offsets that is the end of a grapheme
+// lastCut returns the greatest of the ascending offsets that is the end of a grapheme
 // cluster of buf, or 0.
-func lastCut(buf []byte, offsets map[int]bool) int {
+func lastCut(buf []byte, offsets []int) int {
 	cut := 0
 	for g := graphemes.FromBytes(buf); g.Next(); {
-		if offsets[g.End()] {
+		if _, found := slices.BinarySearch(offsets, g.End()); found {
 			cut = g.End()
 		}
 	}

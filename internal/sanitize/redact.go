@@ -29,7 +29,7 @@ type Redactor struct{ forms []string }
 // for JSON (with and without HTML escapes, all ASCII, with \/), for a URL (path
 // and query, either case) and in base64 (both alphabets, with or without
 // padding, alone or within a longer value such as user:token). Secrets shorter
-// than 4 bytes are left out.
+// than 4 bytes without that white space are left out.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	add := func(forms ...string) {
@@ -40,10 +40,11 @@ func NewRedactor(secrets ...string) *Redactor {
 		}
 	}
 	for _, given := range secrets {
-		for _, secret := range []string{given, strings.TrimSpace(given)} {
-			if len(secret) < minSecret {
-				continue
-			}
+		trimmed := strings.TrimSpace(given)
+		if len(trimmed) < minSecret {
+			continue
+		}
+		for _, secret := range []string{given, trimmed} {
 			add(secret)
 			add(jsonForms(secret)...)
 			add(urlForms(secret)...)
@@ -90,7 +91,7 @@ func (r *Redactor) String(s string) string {
 }
 
 // Format keeps the secrets out of %v, %+v and %#v.
-func (r *Redactor) Format(w fmt.State, _ rune) { io.WriteString(w, "redactor") }
+func (Redactor) Format(w fmt.State, _ rune) { io.WriteString(w, "redactor") }
 
 func jsonForms(secret string) []string {
 	var forms []string
@@ -101,11 +102,10 @@ func jsonForms(secret string) []string {
 		if err := e.Encode(secret); err != nil {
 			continue // a string always encodes
 		}
-		form := strings.Trim(b.String(), "\n")
-		form = form[1 : len(form)-1]
-		forms = append(forms, form, strings.ReplaceAll(form, "/", `\/`))
-		for _, verb := range []string{`\u%04x`, `\u%04X`} {
-			forms = append(forms, asciiOnly(form, verb))
+		quoted := strings.TrimSuffix(b.String(), "\n")
+		form := quoted[1 : len(quoted)-1]
+		for _, form := range []string{form, strings.ReplaceAll(form, "/", `\/`)} {
+			forms = append(forms, form, asciiOnly(form, `\u%04x`), asciiOnly(form, `\u%04X`))
 		}
 	}
 	return forms

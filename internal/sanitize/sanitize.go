@@ -26,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Text is text that is safe to print to a terminal, a log or a pipe. The zero
@@ -52,7 +53,8 @@ func Static(s literal) Text { return Block(string(s)) }
 
 // Format puts args in place of the %s verbs of format, in order; %% stands for
 // a percent sign and there are no other verbs. A mistake in format shows in the
-// output in the manner of package fmt: %!s(MISSING), %!d(BADVERB), %!(EXTRA).
+// output in the manner of package fmt: %!s(MISSING), %!d(BADVERB), %!(NOVERB),
+// %!(EXTRA).
 func Format(format literal, args ...Text) Text {
 	rest := Static(format).s
 	var b strings.Builder
@@ -66,10 +68,13 @@ func Format(format literal, args ...Text) Text {
 		case strings.HasPrefix(after, "%"):
 			b.WriteByte('%')
 			rest = after[1:]
-		case !strings.HasPrefix(after, "s"):
-			verb, _, _ := strings.Cut(after, " ")
-			fmt.Fprintf(&b, "%%!%s(BADVERB)", verb)
-			rest = after[len(verb):]
+		case after == "":
+			b.WriteString("%!(NOVERB)")
+			rest = ""
+		case after[0] != 's':
+			_, size := utf8.DecodeRuneInString(after)
+			fmt.Fprintf(&b, "%%!%s(BADVERB)", after[:size])
+			rest = after[size:]
 		case len(args) == 0:
 			b.WriteString("%!s(MISSING)")
 			rest = after[1:]
@@ -118,7 +123,7 @@ func Duration(d time.Duration) Text {
 	if d < 0 {
 		// The lowest duration has no positive counterpart; a nanosecond
 		// does not show in hours.
-		return Text{"-" + Duration(max(-d, -(d + 1))).s}
+		return Text{"-" + Duration(max(-d, -(d+1))).s}
 	}
 	switch {
 	case d == 0:

@@ -2,10 +2,6 @@ package sanitize
 
 import "strings"
 
-// maxHeld bounds, in bytes, what a [Stream] may hold back. The longest is a
-// subdivision flag sent as surrogate halves and cut before its last byte.
-const maxHeld = 64
-
 // Stream cleans a text that arrives in deltas, such as the answer of an agent.
 // One Stream serves one output item; the zero Stream is ready. Newline and tab
 // pass. The CR of a CRLF is dropped, also when the two come apart; any other CR
