@@ -1,0 +1,292 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofrs/flock"
+)
+
+// errNotRegular is why a path that is a folder, a pipe or a device is refused:
+// opening some of those would wait for ever.
+var (
+	errDirectory  = errors.New("it is a directory")
+	errNotRegular = errors.New("it is not a regular file")
+	errLinks      = errors.New("too many symbolic links")
+)
+
+// writer is the data file while the lock is held.
+type writer struct {
+	file *os.File
+	size int64
+}
+
+// locked runs do with the lock held and the data file open. The lock is taken
+// on a file of its own that is never renamed or removed, and the data file is
+// opened only then, so a file put in its place meanwhile is the one written.
+func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
+	bounded, cancel := context.WithTimeout(ctx, f.lockTimeout)
+	defer cancel()
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-bounded.Done():
+		return f.lockFault(ctx, bounded.Err())
+	}
+	path, err := resolve(f.path)
+	if err != nil {
+		return f.fault(ctx, "state.unwritable", "write", err)
+	}
+	if err := makeFolder(filepath.Dir(path)); err != nil {
+		return f.fault(ctx, "state.unwritable", "write", err)
+	}
+	lock := flock.New(path + ".lock")
+	if _, err := lock.TryLockContext(bounded, lockPoll); err != nil {
+		return f.lockFault(ctx, err)
+	}
+	defer func() { _ = lock.Close() }() // the kernel lets go with the file
+	w, err := openWrite(path)
+	if err != nil {
+		return f.fault(ctx, "state.unwritable", "write", err)
+	}
+	defer func() {
+		if cerr := w.file.Close(); cerr != nil && err == nil {
+			err = f.fault(ctx, "state.unwritable", "write", cerr)
+		}
+	}()
+	return do(w)
+}
+
+// write encodes the records and puts them behind everything else in one write.
+func (f *File) write(w *writer, durable bool, recs []Record) error {
+	var buf bytes.Buffer
+	if w.size > 0 {
+		var last [1]byte
+		if _, err := w.file.ReadAt(last[:], w.size-1); err != nil {
+			return f.fault(context.Background(), "state.unwritable", "write", err)
+		}
+		if last[0] != '\n' { // the end of a torn line
+			buf.WriteByte('\n')
+		}
+	}
+	for _, r := range recs {
+		r.V = Version
+		if r.ID == "" {
+			r.ID = newRecordID()
+		}
+		if r.At.IsZero() {
+			r.At = f.stamp()
+		}
+		r.At = r.At.UTC().Round(0)
+		line, err := json.Marshal(&r, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+		if err != nil {
+			return fault.New(fault.Internal, "state.bad_record", "a state record of type %s cannot be encoded", r.Type).Wrap(err)
+		}
+		if len(line) > maxRecord {
+			return fault.New(fault.State, "state.record_too_large", "%s: a record of type %s has %d bytes, more than the %d a line may have", f.path, r.Type, len(line), maxRecord)
+		}
+		buf.Write(line)
+		buf.WriteByte('\n')
+	}
+	if err := w.append(buf.Bytes(), durable); err != nil {
+		return f.fault(context.Background(), "state.unwritable", "write", err)
+	}
+	return nil
+}
+
+// stamp gives the time of the next record: the clock's, or one nanosecond after
+// the one before where the clock stands still or was set back.
+func (f *File) stamp() time.Time {
+	now := f.now().UTC().Round(0)
+	if !now.After(f.lastAt) {
+		now = f.lastAt.Add(1)
+	}
+	f.lastAt = now
+	return now
+}
+
+// append writes all bytes, or cuts the file back to what it was.
+func (w *writer) append(p []byte, durable bool) error {
+	_, err := w.file.Write(p)
+	if err == nil && durable {
+		err = w.file.Sync()
+	}
+	if err != nil {
+		_ = w.file.Truncate(w.size) // a reader copes with what is left if this fails as well
+		return err
+	}
+	w.size += int64(len(p))
+	return nil
+}
+
+func (w *writer) scan(ctx context.Context, visit func(kind, *Record, []byte)) (Report, error) {
+	return scan(ctx, io.NewSectionReader(w.file, 0, w.size), maxRecord, visit)
+}
+
+// mentions says whether a line may name an action id. An id has no character
+// that JSON has to escape, but a \u escape may spell any.
+func mentions(line []byte, actionID string) bool {
+	return bytes.Contains(line, []byte(actionID)) || bytes.Contains(line, []byte(`\u`))
+}
+
+// openRead opens a regular file for reading and gives its size.
+func openRead(path string) (*os.File, int64, error) {
+	// Opening a pipe would wait for a writer, so look before.
+	if fi, err := os.Stat(path); err != nil {
+		return nil, 0, err
+	} else if err := regular(fi); err != nil {
+		return nil, 0, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := file.Stat()
+	if err == nil {
+		err = regular(fi)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, 0, err
+	}
+	return file, fi.Size(), nil
+}
+
+// openWrite opens the data file, and makes it where there is none.
+func openWrite(path string) (*writer, error) {
+	created := false
+	fi, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		created = true
+	case err != nil:
+		return nil, err
+	default:
+		if err := regular(fi); err != nil {
+			return nil, err
+		}
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	fi, err = file.Stat()
+	if err == nil {
+		err = regular(fi)
+	}
+	if err == nil && created {
+		// Once, whatever is written: the name has to outlive a power cut before
+		// the first durable record does.
+		err = syncFolder(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &writer{file: file, size: fi.Size()}, nil
+}
+
+func regular(fi fs.FileInfo) error {
+	switch {
+	case fi.IsDir():
+		return errDirectory
+	case !fi.Mode().IsRegular():
+		return errNotRegular
+	}
+	return nil
+}
+
+// resolve follows the symbolic links that a state file may be, also to a file
+// that does not exist yet: all names of one file have to share one lock.
+func resolve(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("no file is named")
+	}
+	for range 40 {
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // no link, or none that can be read: opening it tells
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return "", errLinks
+}
+
+// makeFolder makes a folder and its parents, owner only, and flushes the names
+// of those it made.
+func makeFolder(dir string) error {
+	var made []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
+			break
+		}
+		made = append(made, d)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, d := range made {
+		if err := syncFolder(filepath.Dir(d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) lockFault(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return f.fault(ctx, "state.interrupted", "lock", context.Cause(ctx))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.State, "state.locked", "%s: another process has held the lock for %s", f.path, f.lockTimeout).
+			WithHint("try again, or give another file with --state FILE").Wrap(err)
+	case errors.Is(err, errors.ErrUnsupported), lockUnsupported(err):
+		return fault.New(fault.State, "state.no_locks", "%s: its file system has no locks", f.path).
+			WithHint("give a file on a local disk with --state FILE").Wrap(err)
+	}
+	return f.fault(ctx, "state.unwritable", "lock", err)
+}
+
+// fault says which file, what was tried, why it failed, and what to do next.
+func (f *File) fault(ctx context.Context, code, verb string, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return fault.New(fault.State, "state.interrupted", "the state file %s was not used: %s", f.path, reason(err)).Wrap(err)
+	}
+	return fault.New(fault.State, code, "cannot %s the state file %s: %s", verb, f.path, reason(err)).
+		WithHint("give another file with --state FILE").Wrap(err)
+}
+
+// reason gives the cause alone, in the form of a clause: the path is in the
+// message already, and some systems write their errors as sentences.
+func reason(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	var errno syscall.Errno
+	text := err.Error()
+	if errors.As(err, &errno) {
+		text = errno.Error()
+	}
+	text = strings.TrimSuffix(text, ".")
+	if r, n := utf8.DecodeRuneInString(text); unicode.IsUpper(r) {
+		text = string(unicode.ToLower(r)) + text[n:]
+	}
+	return text
+}
