@@ -6,7 +6,10 @@
 // a prompt.
 package record
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/aipctl/aipctl/internal/transcript"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Version is the value of v in every record.
 const Version = 1
@@ -148,4 +151,11 @@ type Gap struct {
 	Head
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
+}
+
+// Delivery is one chunk on its way to a person or a script: the record for
+// JSON Lines and what the chunk means. Deliveries come in sequence order.
+type Delivery struct {
+	Chunk Chunk
+	Ops   []transcript.Op
 }
