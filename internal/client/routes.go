@@ -1,0 +1,273 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/idle"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var root = []string{"aip", "v1"}
+
+func actionPath(id string, tail ...string) []string {
+	return append(append(append([]string{}, root...), "actions", id), tail...)
+}
+
+// Submit posts one envelope, once, and reads the reply as it comes. It is
+// bounded by ctx alone: a streaming submit answers when the action has ended.
+//
+// The error is *aip.RemoteError for an HTTP answer that is no success, or for
+// an error envelope inside a 200; *TransportError when there was no answer;
+// anything else means that the reply was cut or is no reply.
+func (c *Client) Submit(ctx context.Context, envelope []byte, d aip.ResultDecoding) (*aip.Reply, error) {
+	resp, err := c.roundTrip(ctx, request{
+		method: http.MethodPost, route: "/aip/v1/messages", path: append(append([]string{}, root...), "messages"),
+		body: envelope, submit: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.reply(resp, d)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Result == nil && reply.Ack == nil {
+		return nil, fmt.Errorf("the reply holds neither a result nor an acknowledgement")
+	}
+	return reply, nil
+}
+
+// Result reads the stored result.
+func (c *Client) Result(ctx context.Context, actionID string, d aip.ResultDecoding) (*aip.ActionResult, error) {
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodGet, route: "/aip/v1/actions/{action_id}/result", path: actionPath(actionID, "result"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.reply(resp, d)
+	if err != nil {
+		return nil, err
+	}
+	if reply.Result == nil {
+		return nil, errors.New("the answer holds no action_result")
+	}
+	return reply.Result, nil
+}
+
+// reply decodes a 2xx body; an error inside it is a RemoteError all the same.
+func (c *Client) reply(resp *http.Response, d aip.ResultDecoding) (*aip.Reply, error) {
+	body := c.bounded(resp.Body)
+	defer body.Close()
+	if ct := mediaType(resp); ct != "" && !strings.HasSuffix(ct, "json") {
+		form := aip.FormText
+		if strings.Contains(ct, "html") {
+			form = aip.FormHTML
+		}
+		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, Date: dateOf(resp)}
+	}
+	reply, err := aip.DecodeReply(body, d)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	if reply.Error != nil && reply.Result == nil && reply.Ack == nil {
+		form := aip.FormPlain
+		if reply.Enveloped {
+			form = aip.FormEnvelope
+		}
+		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: mediaType(resp), Proto: reply.Error, Retry: reply.Error.RetryAfter(), Date: dateOf(resp)}
+	}
+	return reply, nil
+}
+
+// Status reads the durable view, without chunks and without the result.
+func (c *Client) Status(ctx context.Context, actionID string) (*aip.ActionStatus, error) {
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodGet, route: "/aip/v1/actions/{action_id}", path: actionPath(actionID),
+	})
+	if err != nil {
+		return nil, err
+	}
+	body := c.bounded(resp.Body)
+	defer body.Close()
+	st, err := aip.DecodeStatus(body)
+	if err != nil {
+		return nil, notAIP(resp, err)
+	}
+	return st, nil
+}
+
+// Page reads one page of events and chunks.
+func (c *Client) Page(ctx context.Context, q aip.EventsQuery, d aip.Decoding) (*aip.EventsPage, error) {
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodGet, route: "/aip/v1/actions/{action_id}/events", path: actionPath(q.ActionID, "events"), query: eventsQuery(q, false),
+	})
+	if err != nil {
+		return nil, err
+	}
+	body := c.bounded(resp.Body)
+	defer body.Close()
+	page, err := aip.DecodePage(body, d)
+	if err != nil {
+		return nil, notAIP(resp, err)
+	}
+	return page, nil
+}
+
+// Follow opens the event stream. The body has no size bound and no watch:
+// both belong to whoever reads it.
+func (c *Client) Follow(ctx context.Context, q aip.EventsQuery) (io.ReadCloser, error) {
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodGet, route: "/aip/v1/actions/{action_id}/events?follow", path: actionPath(q.ActionID, "events"), query: eventsQuery(q, true),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ct := mediaType(resp)
+	if resp.StatusCode != http.StatusOK || ct != "text/event-stream" {
+		resp.Body.Close()
+		form := aip.FormText
+		switch {
+		case resp.StatusCode == http.StatusNoContent:
+			form = aip.FormEmpty
+		case strings.Contains(ct, "html"):
+			form = aip.FormHTML
+		case strings.Contains(ct, "json"):
+			form = aip.FormJSON
+		}
+		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, NotStream: true, Date: dateOf(resp)}
+	}
+	return resp.Body, nil
+}
+
+func eventsQuery(q aip.EventsQuery, follow bool) url.Values {
+	v := url.Values{}
+	if q.Cursor != "" {
+		v.Set("cursor", q.Cursor)
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.IncludeChunks {
+		v.Set("include_chunks", "true")
+	}
+	if len(q.Kinds) > 0 {
+		v.Set("kinds", strings.Join(q.Kinds, ","))
+	}
+	if follow {
+		v.Set("follow", "true")
+	}
+	return v
+}
+
+// Cancel asks for a cancellation. A nil error acknowledges the request and is
+// no outcome: a finished action is acknowledged just the same.
+func (c *Client) Cancel(ctx context.Context, actionID, cancelReason string) error {
+	body := []byte("{}")
+	if cancelReason != "" {
+		q, err := jsontext.AppendQuote([]byte(`{"reason":`), cancelReason)
+		if err != nil {
+			return fmt.Errorf("the reason is not valid UTF-8")
+		}
+		body = append(q, '}')
+	}
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodPost, route: "/aip/v1/actions/{action_id}/cancel", path: actionPath(actionID, "cancel"), body: body,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.reply(resp, aip.ResultDecoding{})
+	return err
+}
+
+// Ready asks the readiness route; a 503 that says not ready is no error.
+func (c *Client) Ready(ctx context.Context) (bool, error) {
+	resp, err := c.readOnce(ctx, request{method: http.MethodGet, route: "/ready", path: []string{"ready"}})
+	var remote *aip.RemoteError
+	if errors.As(err, &remote) && remote.Status == http.StatusServiceUnavailable {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	resp.Body.Close()
+	return true, nil
+}
+
+// bounded puts the idle watch and the size bound on a body.
+func (c *Client) bounded(body io.ReadCloser) io.ReadCloser {
+	watched := idle.Watch(body, c.o.IdleTimeout)
+	if c.o.MaxResultBytes <= 0 {
+		return watched
+	}
+	return &limited{ReadCloser: watched, left: c.o.MaxResultBytes, limit: c.o.MaxResultBytes}
+}
+
+type limited struct {
+	io.ReadCloser
+	left, limit int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left < 0 {
+		return 0, &TooLargeError{Limit: l.limit, Flag: "--max-result-bytes"}
+	}
+	// One byte more than the bound tells a body that fits from one that does not.
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.ReadCloser.Read(p)
+	l.left -= int64(n)
+	if l.left < 0 {
+		return max(n-1, 0), &TooLargeError{Limit: l.limit, Flag: "--max-result-bytes"}
+	}
+	return n, err
+}
+
+// bodyError keeps the causes that callers act on, and none of the body.
+func bodyError(err error) error {
+	var large *TooLargeError
+	if errors.As(err, &large) {
+		return large
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, idle.ErrSilent),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &TransportError{What: "the answer was cut: " + reason(err), Err: err}
+	}
+	var syn *jsontext.SyntacticError
+	if errors.As(err, &syn) {
+		return &TransportError{What: "the answer is not the JSON that was expected", Err: errNotJSON}
+	}
+	return err
+}
+
+var errNotJSON = errors.New("not the expected JSON")
+
+// notAIP names what came instead of an AIP body.
+func notAIP(resp *http.Response, err error) error {
+	be := bodyError(err)
+	var te *TransportError
+	var large *TooLargeError
+	if errors.As(be, &large) || errors.As(be, &te) && !errors.Is(te, errNotJSON) {
+		return be
+	}
+	ct := mediaType(resp)
+	form := aip.FormJSON
+	switch {
+	case strings.Contains(ct, "html"):
+		form = aip.FormHTML
+	case !strings.HasSuffix(ct, "json"):
+		form = aip.FormText
+	}
+	return &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, Date: dateOf(resp)}
+}
