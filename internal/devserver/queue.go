@@ -1,0 +1,102 @@
+package devserver
+
+import "time"
+
+const (
+	workerID      = "worker:local:1"
+	leaseFor      = 30 * time.Second
+	maxQueueDelay = 10 * time.Second // sla.max_queue_delay_ms
+	approvalTTL   = 900 * time.Second
+)
+
+// enqueue puts an async action into the queue. A finished action with the same
+// id is reset to queued and will run again.
+func (st *store) enqueue(r *run) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	now := st.now()
+	st.records[r.action.ID] = &record{run: r, status: queued, createdAt: now, updatedAt: now}
+}
+
+// claim takes the oldest queued action for the worker; nil when there is none.
+// It also says how long the action has waited.
+func (st *store) claim() (*run, time.Duration) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var next *record
+	for _, rec := range st.records {
+		if rec.status == queued && (next == nil || rec.createdAt.Before(next.createdAt)) {
+			next = rec
+		}
+	}
+	if next == nil {
+		return nil, 0
+	}
+	now := st.now()
+	next.status, next.updatedAt = running, now
+	next.attempts++
+	if next.startedAt.IsZero() {
+		next.startedAt = now
+	}
+	next.lease = &lease{workerID, newID("lease_", now), looseTime(now), looseTime(now.Add(leaseFor))}
+	return next.run, now.Sub(next.createdAt)
+}
+
+// settleQueued ends an async attempt. A record that a cancel request marked
+// meanwhile is left alone: a cancelled async action never has a result. A
+// failure has no retries here, so it is dead-lettered, result and all.
+func (st *store) settleQueued(r *run, res actionResult) (stored bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.leave(r)
+	rec := st.records[r.action.ID]
+	if rec == nil || rec.run != r || rec.status != running {
+		return false
+	}
+	st.storeResult(r, res)
+	rec.status, rec.lease, rec.updatedAt, rec.lastError = res.Status, nil, st.now(), res.Error
+	if res.Status == "failed" {
+		rec.deadReason = res.Error.Message
+	}
+	st.append(r, "aip.action.worker_result", statusEvent{res.ActionID, res.Status, workerID})
+	return true
+}
+
+// expire ends an async action that nobody claimed while its own timeout ran.
+// There is no result: the action never ran. It reports whether it did.
+func (st *store) expire(r *run) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	rec := st.records[r.action.ID]
+	if rec == nil || rec.run != r || rec.status != queued {
+		return false
+	}
+	rec.status, rec.updatedAt = expired, st.now()
+	return true
+}
+
+// waitForHuman records an action that needs an approval, and the request.
+func (st *store) waitForHuman(r *run, request any) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	now := st.now()
+	st.records[r.action.ID] = &record{run: r, status: requiresHuman, createdAt: now, updatedAt: now}
+	st.append(r, "aip.approval.requested", request)
+}
+
+// expireApproval is the daemon's own decision when nobody decided in time: the
+// action ends with a stored failure, and its queue record says expired.
+func (st *store) expireApproval(r *run, approvalID string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	rec := st.records[r.action.ID]
+	if rec == nil || rec.run != r || rec.status != requiresHuman {
+		return
+	}
+	e := newError("aip-runtime", policy, "policy.approval_expired", "the approval request expired")
+	now := st.now()
+	rec.status, rec.updatedAt, rec.lastError = expired, now, e.with(map[string]string{"approval_id": approvalID})
+	st.storeResult(r, failedResult(r.action.ID, e))
+	st.append(r, "aip.approval.expired", map[string]any{"approval_id": approvalID, "decision": "expired", "decided_at": looseTime(now)})
+	st.append(r, "aip.action.approval_terminal", map[string]any{"approval_id": approvalID, "action_id": r.action.ID, "status": "failed"})
+}

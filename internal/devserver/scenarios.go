@@ -1,0 +1,145 @@
+package devserver
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Scenario is one thing the daemon can be asked to do. Its name is the endpoint
+// part of the capability id.
+type Scenario struct {
+	// Name is the endpoint id.
+	Name string
+	// Summary says in one line what happens, for people.
+	Summary string
+	// Operation is the Hermes operation, chat_stream or responses_stream.
+	Operation string
+	// Demo is an input that fits the operation, as JSON.
+	Demo string
+	// MaxEvents is the event limit that the scenario imposes whatever the input
+	// says; 0 leaves it to the input.
+	MaxEvents int
+	// Mode is the action mode the scenario is meant for. Others work too.
+	Mode string
+
+	play script
+}
+
+// CapabilityID is the capability to submit: cap:hermes_agent:NAME:OPERATION.
+func (sc Scenario) CapabilityID() string {
+	return capabilityPrefix + sc.Name + ":" + sc.Operation
+}
+
+const capabilityPrefix = "cap:hermes_agent:"
+
+// ending is how a provider stream, or the run around it, ends.
+type ending int
+
+const (
+	endClose    ending = iota // the body ends cleanly
+	endCut                    // the body breaks off
+	endCrash                  // the handler fails without a result
+	endDeadline               // the runtime's deadline passes
+	endCancel                 // the runtime cancels the run
+)
+
+// script is what the provider and the runtime do in a scenario.
+type script struct {
+	frames         recording
+	end            ending
+	providerStatus int    // answer instead of a stream; 0 is a stream
+	rejectInput    bool   // the input schema refuses every input
+	approval       bool   // a human has to decide first
+	dropStatus     bool   // the aggregate lacks http_status
+	alter, by      string // words changed in the aggregate only
+}
+
+func (p script) bytes(run int) recording { return p.frames.again(run) }
+
+// distort makes the aggregate differ from the chunks where a scenario is about
+// such a daemon. The outcome was classified before.
+func (p script) distort(agg *aggregate) {
+	if p.dropStatus {
+		agg.HTTPStatus = 0
+	}
+	if p.alter == "" {
+		return
+	}
+	agg.Events = slices.Clone(agg.Events)
+	for i, h := range agg.Events {
+		agg.Events[i].Data = bytes.ReplaceAll(h.Data, []byte(p.alter), []byte(p.by))
+		agg.Events[i].RawData = strings.ReplaceAll(h.RawData, p.alter, p.by)
+	}
+}
+
+// Scenarios returns every scenario in the order of the documentation.
+func Scenarios() []Scenario {
+	const (
+		prompt = `{"prompt":"Summarize the incident notes"}`
+		body   = `{"body":{"input":"Summarize the incident notes","store":true}}`
+		finish = `"finish_reason": "stop"`
+	)
+	ok, tools, failed := load("chat_ok"), load("chat_tools"), load("chat_error_provider_401")
+	some := ok.until(" help")
+	list := []Scenario{
+		{Name: "demo", Summary: "text, two tool calls, more text", play: script{frames: tools}},
+		{Name: "chat-stop", Summary: "a short answer", play: script{frames: ok}},
+		{Name: "chat-tools-sequence", Summary: "four tool rounds, two of them unsuccessful", play: script{frames: load("chat_tools_sequence")}},
+		{Name: "chat-unicode", Summary: "escape sequences, joiners, right-to-left text and controls in the answer", play: script{frames: load("chat_unicode")}},
+		{Name: "chat-empty", Summary: "stop without any text", play: script{frames: load("chat_empty")}},
+		{Name: "chat-keepalive", Summary: "66 s of silence with provider keepalives", play: script{frames: load("chat_keepalive")}},
+		{Name: "chat-slow", Summary: "a word every half second for 25 s", play: script{frames: load("chat_server_shutdown")}},
+		{Name: "chat-length", Summary: "the model's output limit cuts the answer", play: script{frames: load("chat_length")}},
+		{Name: "chat-error", Summary: "the model's provider refuses; finish error with its reasons", play: script{frames: failed}},
+		{Name: "chat-error-exception", Summary: "the agent raises; finish error that calls itself completed", play: script{frames: load("chat_error_exception")}},
+		{Name: "chat-error-bare", Summary: "finish error without any reason", play: script{frames: failed.bareFinish()}},
+		{Name: "chat-finish-unknown", Summary: "a finish reason nobody knows", play: script{frames: ok.edit(finish, `"finish_reason": "tool_limit"`)}},
+		{Name: "chat-stop-with-error", Summary: "finish stop on a chunk that also carries an error", play: script{
+			frames: ok.edit(`"total_tokens": 821}}`, `"total_tokens": 821}, "error": {"message": "the last tool result was lost", "type": "agent_error"}}`)}},
+		{Name: "chat-no-finish", Summary: "[DONE] without any finish chunk", play: script{frames: ok.without(finish)}},
+		{Name: "chat-tool-unfinished", Summary: "a tool that starts and never completes", play: script{
+			frames: tools.without(`"toolCallId": "call_cl0ck02", "status": "completed"`)}},
+		{Name: "chat-surrogates", Summary: "one emoji cut in two deltas, which the connector forwards as raw text", play: script{
+			frames: ok.deltas(`"Hello!"`, `\ud83d`, `\ude80`)}},
+		{Name: "chat-truncated-on-done", Summary: "the event limit falls exactly on [DONE]", MaxEvents: len(ok), play: script{frames: ok}},
+		{Name: "chat-truncated-midway", Summary: "the event limit cuts the text", MaxEvents: 5, play: script{frames: ok}},
+		{Name: "chat-upstream-close", Summary: "the provider closes in the middle", play: script{frames: some}},
+		{Name: "chat-transport-break", Summary: "the provider's connection breaks", play: script{frames: load("chat_server_cancelled"), end: endCut}},
+		{Name: "chat-rate-limited", Summary: "the provider answers 429", play: script{providerStatus: 429}},
+		{Name: "chat-endpoint-unauthorized", Summary: "the provider answers 401", play: script{providerStatus: 401}},
+		{Name: "chat-early-rejection", Summary: "the input is refused; nothing is stored", play: script{frames: ok, rejectInput: true}},
+		{Name: "chat-handler-failed", Summary: "the handler fails after some chunks; nothing more is stored", play: script{frames: some, end: endCrash}},
+		{Name: "chat-publication", Summary: "a frame named error closes the chunk log, the next one is refused", play: script{
+			frames: ok.after(`"Hello!"`, "data: {\"type\": \"error\", \"message\": \"upstream hiccup\"}\n\n")}},
+		{Name: "chat-output-schema", Summary: "a complete stream whose aggregate does not fit its schema", play: script{frames: ok, dropStatus: true}},
+		{Name: "chat-timeout", Summary: "the deadline passes after some chunks", play: script{frames: some, end: endDeadline}},
+		{Name: "chat-cancelled", Summary: "the runtime cancels the action in the middle", play: script{frames: some, end: endCancel}},
+		{Name: "chat-approval", Summary: "a human has to approve first", play: script{frames: ok, approval: true}},
+		{Name: "chat-conflict", Summary: "the stored aggregate has other words than the stream", play: script{frames: ok, alter: "today?", by: "tomorrow?"}},
+
+		{Name: "responses-stop", Summary: "a short answer", play: script{frames: load("responses_ok")}},
+		{Name: "responses-tools", Summary: "text, two function calls, more text in the same item", play: script{frames: load("responses_two_calls")}},
+		{Name: "responses-large", Summary: "a tool output of 59 kB, in two lines of 68 kB", play: script{frames: load("responses_large_tool_output")}},
+		{Name: "responses-failed", Summary: "response.failed after some text", play: script{frames: load("responses_failed_after_text")}},
+		{Name: "responses-upstream-close", Summary: "all text, then the stream closes without a terminal event", play: script{frames: load("responses_server_shutdown")}},
+	}
+	for i := range list {
+		sc := &list[i]
+		sc.Operation, sc.Demo, sc.Mode = "chat_stream", prompt, "streaming"
+		if strings.HasPrefix(sc.Name, "responses-") {
+			sc.Operation, sc.Demo = "responses_stream", body
+		}
+	}
+	return list
+}
+
+// bareFinish cuts everything behind the choices of the finish chunk, which is
+// what the provider writes when its own writer crashed.
+func (rec recording) bareFinish() recording {
+	at := rec.find(`"finish_reason": "error"`)
+	head, _, _ := strings.Cut(string(rec[at].data), `, "usage"`)
+	out := slices.Clone(rec)
+	out[at].data = []byte(head + "}\n\n")
+	return out
+}
