@@ -51,10 +51,8 @@ func BenchmarkRecordIntent(b *testing.B) {
 	f := tenThousand(b)
 	for name, explicit := range map[string]bool{"explicit": true, "minted": false} {
 		b.Run(name, func(b *testing.B) {
-			i := 0
 			for b.Loop() {
-				i++
-				if err := f.RecordIntent(b.Context(), fmt.Sprintf("act_%s_%d_%d", name, b.N, i), Intent{}, explicit); err != nil {
+				if err := f.RecordIntent(b.Context(), "act_"+newRecordID(), Intent{}, explicit); err != nil {
 					b.Fatal(err)
 				}
 			}

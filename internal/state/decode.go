@@ -29,59 +29,59 @@ const (
 )
 
 // decode reads one whole line. The reason, for a damaged one, names no byte of
-// it.
-func decode(line []byte, rec *Record) (kind, string) {
+// it. The record is nil for a blank and for a damaged line.
+func decode(line []byte) (*Record, kind, string) {
 	line = bytes.TrimPrefix(line, bom)
 	line = bytes.TrimRight(line, " \t\r\n")
 	line = bytes.TrimLeft(line, " \t\r\n")
 	if len(line) == 0 {
-		return blank, ""
+		return nil, blank, ""
 	}
-	*rec = Record{}
+	rec := new(Record)
 	if err := json.Unmarshal(line, rec); err != nil {
 		return decodeFailed(line)
 	}
 	switch {
 	case rec.V > Version:
-		return newer, ""
+		return rec, newer, ""
 	case rec.V < 1:
-		return damaged, "it has no format version"
+		return nil, damaged, "it has no format version"
 	case rec.ID == "":
-		return damaged, "it has no record id"
+		return nil, damaged, "it has no record id"
 	case rec.ActionID == "":
-		return damaged, "it has no action id"
+		return nil, damaged, "it has no action id"
 	case rec.At.IsZero():
-		return damaged, "it has no time"
+		return nil, damaged, "it has no time"
 	case rec.Type == "":
-		return damaged, "it has no type"
+		return nil, damaged, "it has no type"
 	case !rec.Type.known():
-		return newer, ""
+		return rec, newer, ""
 	}
 	if _, own := rec.objects(); !own {
-		return damaged, "it does not hold the object its type names"
+		return nil, damaged, "it does not hold the object its type names"
 	}
-	return good, ""
+	return rec, good, ""
 }
 
 // decodeFailed finds out why a line is no record: a later version may give the
 // known names other shapes, and that is no damage.
-func decodeFailed(line []byte) (kind, string) {
+func decodeFailed(line []byte) (*Record, kind, string) {
 	if !jsontext.Value(line).IsValid() {
 		if len(bytes.Trim(line, "\x00")) == 0 {
-			return damaged, "it is filled with zero bytes"
+			return nil, damaged, "it is filled with zero bytes"
 		}
-		return damaged, "it is no whole JSON text"
+		return nil, damaged, "it is no whole JSON text"
 	}
 	if line[0] != '{' {
-		return damaged, "it is no JSON object"
+		return nil, damaged, "it is no JSON object"
 	}
 	var head struct {
 		V int `json:"v"`
 	}
 	if json.Unmarshal(line, &head) == nil && head.V > Version {
-		return newer, ""
+		return &Record{V: head.V}, newer, ""
 	}
-	return damaged, "a field has the wrong type"
+	return nil, damaged, "a field has the wrong type"
 }
 
 // salvage looks for records inside a line that is no record itself: one that
@@ -96,10 +96,9 @@ func salvage(line []byte, found func(k kind, rec *Record, raw []byte)) {
 			next = at + len(marker) + i
 			piece = line[at:next]
 		}
-		var rec Record
 		if val, err := jsontext.NewDecoder(bytes.NewBuffer(piece)).ReadValue(); err == nil {
-			if k, _ := decode(val, &rec); k == good || k == newer {
-				found(k, &rec, val)
+			if rec, k, _ := decode(val); rec != nil {
+				found(k, rec, val)
 			}
 		}
 		at = next

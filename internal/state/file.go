@@ -87,14 +87,17 @@ func (f *File) RecordIntent(ctx context.Context, actionID string, in Intent, exp
 // past gives what the file says of an action id, nil for nothing, or refuses
 // a new intent for it.
 func (f *File) past(ctx context.Context, w *writer, actionID, inputHash string, explicit bool) (*Action, error) {
-	var recs []Record
+	var recs []*Record
 	hidden := false
-	rep, err := w.scan(ctx, func(k kind, rec *Record, raw []byte) {
+	// What a damaged line held matters to an explicit id alone, so for a minted
+	// one only the lines that may name it are read.
+	skip := func(line []byte) bool { return !explicit && !mentions(line, actionID) }
+	rep, err := w.scan(ctx, skip, func(k kind, rec *Record, raw []byte) {
 		switch {
 		case k == newer:
 			hidden = hidden || mentions(raw, actionID)
 		case rec.ActionID == actionID:
-			recs = append(recs, *rec)
+			recs = append(recs, rec)
 		}
 	})
 	if err != nil {
@@ -176,10 +179,10 @@ func (f *File) load(ctx context.Context) (*View, Report, int64, error) {
 		return nil, Report{}, 0, f.fault(ctx, "state.unreadable", "read", err)
 	}
 	defer func() { _ = file.Close() }() // read only: nothing can be lost
-	var recs []Record
-	rep, err := scan(ctx, io.NewSectionReader(file, 0, size), maxRecord, func(k kind, rec *Record, _ []byte) {
+	var recs []*Record
+	rep, err := scan(ctx, io.NewSectionReader(file, 0, size), maxRecord, nil, func(k kind, rec *Record, _ []byte) {
 		if k == good {
-			recs = append(recs, *rec)
+			recs = append(recs, rec)
 		}
 	})
 	if err != nil {

@@ -122,25 +122,30 @@ func chunks(ctx context.Context, r io.Reader, max int, visit func(chunk)) error 
 }
 
 // scan reads every record of a file, repeats included, in file order. The
-// record and the bytes it was read from are the callee's for the call only.
-func scan(ctx context.Context, r io.Reader, max int, visit func(k kind, rec *Record, raw []byte)) (Report, error) {
+// bytes a record was read from are the callee's for the call only. skip, where
+// given, drops a line unread.
+func scan(ctx context.Context, r io.Reader, max int, skip func([]byte) bool, visit func(k kind, rec *Record, raw []byte)) (Report, error) {
 	var rep Report
-	var rec Record
 	recovered := false // within the pieces of one line
 	err := chunks(ctx, r, max, func(c chunk) {
 		why := "it is longer than a record may be"
+		if skip != nil && skip(c.data) {
+			return
+		}
 		if !c.long {
-			var k kind
-			if k, why = decode(c.data, &rec); k == blank {
+			rec, k, reason := decode(c.data)
+			switch k {
+			case blank:
 				return
-			} else if k != damaged {
+			case newer:
+				rep.Newer++
+			}
+			if k != damaged {
 				rep.Lines++
-				if k == newer {
-					rep.Newer++
-				}
-				visit(k, &rec, c.data)
+				visit(k, rec, c.data)
 				return
 			}
+			why = reason
 			if c.open {
 				why = "it ends in the middle"
 			}

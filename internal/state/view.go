@@ -136,11 +136,10 @@ func numbers(cursor string) (offset, seq *uint64) {
 
 // newView sorts records into actions. Repeats are dropped by their record id;
 // it returns how many distinct records there were.
-func newView(recs []Record) (*View, int) {
+func newView(recs []*Record) (*View, int) {
 	seen := make(map[string]struct{}, len(recs))
 	byAction := make(map[string][]*Record)
-	for i := range recs {
-		r := &recs[i]
+	for _, r := range recs {
 		if _, again := seen[r.ID]; again {
 			continue
 		}

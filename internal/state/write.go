@@ -132,8 +132,8 @@ func (w *writer) append(p []byte, durable bool) error {
 	return nil
 }
 
-func (w *writer) scan(ctx context.Context, visit func(kind, *Record, []byte)) (Report, error) {
-	return scan(ctx, io.NewSectionReader(w.file, 0, w.size), maxRecord, visit)
+func (w *writer) scan(ctx context.Context, skip func([]byte) bool, visit func(kind, *Record, []byte)) (Report, error) {
+	return scan(ctx, io.NewSectionReader(w.file, 0, w.size), maxRecord, skip, visit)
 }
 
 // mentions says whether a line may name an action id. An id has no character

@@ -1,0 +1,90 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/google/uuid"
+)
+
+// NewActionID returns a fresh action id: "act_" and a version 7 UUID as 32 hex
+// digits, so that ids sort by the time they were made.
+func NewActionID() string {
+	id := uuid.Must(uuid.NewV7()) // fails only without randomness, which Go rules out
+	return "act_" + hex.EncodeToString(id[:])
+}
+
+var actionID = regexp.MustCompile(`^act_[A-Za-z0-9._-]{1,120}$`)
+
+// ParseActionID checks an action id that a person gave: "act_" and 1 to 120 of
+// [A-Za-z0-9._-]. Errors are of class [fault.Usage]; for the id of a stored
+// response or of an approval they name the command that takes it.
+func ParseActionID(s string) error {
+	switch {
+	case actionID.MatchString(s):
+		return nil
+	case strings.HasPrefix(s, "resp_"):
+		return wrongKind(s, "a stored response", "aipctl response get")
+	case strings.HasPrefix(s, "appr_"):
+		return wrongKind(s, "an approval", "aipctl approval get")
+	case s == "":
+		return fault.New(fault.Usage, "usage.action_id", "an action id is missing").
+			WithHint("`aipctl state list` shows the actions of this machine")
+	case !strings.HasPrefix(s, "act_"):
+		return fault.New(fault.Usage, "usage.action_id", "%s is no action id: it does not begin with act_", quote(s))
+	case len(s) > len("act_")+120:
+		return fault.New(fault.Usage, "usage.action_id", "the action id %s is too long: at most 120 characters follow act_", quote(s))
+	}
+	return fault.New(fault.Usage, "usage.action_id", "%s is no action id: after act_ stand 1 to 120 letters, digits, dots, underscores or hyphens", quote(s))
+}
+
+func wrongKind(s, what, command string) error {
+	return fault.New(fault.Usage, "usage.action_id", "%s is the id of %s, not of an action; use `%s`", quote(s), what, command).
+		WithHint("%s %s", command, printable(s))
+}
+
+// NewIdempotencyKey returns 128 random bits as 32 hex digits.
+func NewIdempotencyKey() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return hex.EncodeToString(b[:])
+}
+
+// InputHash names an input without holding it: "sha256:" and the hex digits of
+// SHA-256 over the JSON text with insignificant white space removed. Key order
+// and the spelling of numbers count, as they are sent as given. Text that is
+// no JSON is hashed as it is.
+func InputHash(input []byte) string {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, input); err == nil {
+		input = compact.Bytes()
+	}
+	sum := sha256.Sum256(input)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// quote shows an argument in an error: escaped, and cut where it is long.
+func quote(s string) string { return `"` + printable(s) + `"` }
+
+func printable(s string) string {
+	const limit = 140
+	var b strings.Builder
+	for i, r := range s {
+		if i >= limit {
+			b.WriteString("…")
+			break
+		}
+		if r < 0x20 || r == 0x7f || r == '"' || r > 0x7e {
+			b.WriteByte('?')
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
