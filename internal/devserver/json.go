@@ -27,7 +27,7 @@ func encode(v any) json.RawMessage {
 // of a surrogate pair: the connector's reader refuses those, so such a frame is
 // forwarded as plain text.
 func readJSON(text string) (json.RawMessage, bool) {
-	if !json.Valid([]byte(text)) {
+	if !utf8.ValidString(text) || !json.Valid([]byte(text)) {
 		return nil, false
 	}
 	out := make([]byte, 0, len(text))

@@ -2,12 +2,14 @@ package devserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 )
@@ -183,13 +185,13 @@ func (st *store) publish(r *run, c chunk) error {
 		return errDropped
 	}
 	log := st.chunks[c.ActionID]
-	for _, old := range log {
-		if old.Sequence == c.Sequence {
-			if bytes.Equal(encode(old), encode(c)) {
-				return nil
-			}
-			return errors.New("the sequence is taken by another chunk")
+	if i, taken := slices.BinarySearchFunc(log, c.Sequence, func(old chunk, seq uint64) int {
+		return cmp.Compare(old.Sequence, seq)
+	}); taken {
+		if bytes.Equal(encode(log[i]), encode(c)) {
+			return nil
 		}
+		return errors.New("the sequence is taken by another chunk")
 	}
 	if n := len(log); n > 0 {
 		switch last := log[n-1]; {
