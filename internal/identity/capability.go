@@ -51,16 +51,15 @@ func ParseCapability(s string) (Capability, error) {
 	if c.System != "hermes_agent" {
 		return c, nil
 	}
-	rest := strings.TrimPrefix(s, "cap:hermes_agent")
 	switch {
 	case len(parts) == 4 && c.Endpoint == "" && operationPart.MatchString(c.Operation):
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has an empty endpoint", quote(s)).
 			WithHint("name the endpoint with --endpoint ENDPOINT, or write cap:hermes_agent:ENDPOINT:%s", c.Operation)
 	case len(parts) == 3 && operationPart.MatchString(parts[2]):
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has no endpoint", quote(s)).
-			WithHint("add --endpoint ENDPOINT to the operation, or write cap:hermes_agent:ENDPOINT:%s", parts[2])
+			WithHint("name the endpoint with --endpoint ENDPOINT, or write cap:hermes_agent:ENDPOINT:%s", parts[2])
 	case len(parts) != 4:
-		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has %d parts where cap:hermes_agent:ENDPOINT:OPERATION has four", quote(s), strings.Count(rest, ":")+2)
+		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has %d parts where cap:hermes_agent:ENDPOINT:OPERATION has four", quote(s), len(parts))
 	case !endpointPart.MatchString(c.Endpoint):
 		return Capability{}, badEndpoint(c.Endpoint)
 	case !operationPart.MatchString(c.Operation):
@@ -71,7 +70,8 @@ func ParseCapability(s string) (Capability, error) {
 
 // QualifyCapability builds a capability id from an argument and the value of
 // --endpoint, which may be empty. With an endpoint, a bare operation chat means
-// cap:hermes_agent:ENDPOINT:chat, and the empty endpoint of an id is filled in.
+// cap:hermes_agent:ENDPOINT:chat, and the empty or missing endpoint of an id is
+// filled in.
 // The endpoint is trimmed and lower-cased, as the connector does. A whole id
 // together with another endpoint is refused. Errors are of class [fault.Usage].
 func QualifyCapability(arg, endpoint string) (Capability, error) {
@@ -82,8 +82,11 @@ func QualifyCapability(arg, endpoint string) (Capability, error) {
 	if !endpointPart.MatchString(name) {
 		return Capability{}, badEndpoint(endpoint)
 	}
-	if op, ok := strings.CutPrefix(arg, hermesPrefix+":"); ok {
-		arg = op
+	if op, ok := strings.CutPrefix(arg, hermesPrefix); ok {
+		op = strings.TrimPrefix(op, ":") // cap:hermes_agent::chat, or without the empty part
+		if !strings.Contains(op, ":") {
+			arg = op
+		}
 	}
 	if arg != "" && !strings.Contains(arg, ":") {
 		if !operationPart.MatchString(arg) {
@@ -95,7 +98,7 @@ func QualifyCapability(arg, endpoint string) (Capability, error) {
 	if err != nil {
 		return Capability{}, err
 	}
-	if c.System != "hermes_agent" || c.Endpoint != name {
+	if c.System != "hermes_agent" || !strings.EqualFold(c.Endpoint, name) {
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s does not go with --endpoint %s", quote(arg), name).
 			WithHint("give --endpoint with a bare operation, or leave it out")
 	}

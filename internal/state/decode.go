@@ -28,12 +28,13 @@ const (
 	damaged             // anything else
 )
 
-// decode reads one whole line. The reason, for a damaged one, names no byte of
-// it. The record is nil for a blank and for a damaged line.
+// trim drops what an editor puts around a line: a byte order mark, white space
+// and the rest of another system's line end.
+func trim(line []byte) []byte { return bytes.Trim(bytes.TrimPrefix(line, bom), " \t\r\n") }
+
+// decode reads one whole line, trimmed. The reason, for a damaged one, names no
+// byte of it. The record is nil for a blank and for a damaged line.
 func decode(line []byte) (*Record, kind, string) {
-	line = bytes.TrimPrefix(line, bom)
-	line = bytes.TrimRight(line, " \t\r\n")
-	line = bytes.TrimLeft(line, " \t\r\n")
 	if len(line) == 0 {
 		return nil, blank, ""
 	}

@@ -189,7 +189,7 @@ func (f *File) load(ctx context.Context) (*View, Report, int64, error) {
 		return nil, Report{}, 0, f.fault(ctx, "state.unreadable", "read", err)
 	}
 	v, n := newView(recs)
-	rep.Path, rep.Records = f.path, n
+	rep.Path, rep.Records, rep.Empty = f.path, n, size == 0
 	return v, rep, size, nil
 }
 

@@ -15,6 +15,7 @@ type Report struct {
 	Damaged []Damage // every line that is no record, in file order; a torn one included
 	Torn    bool     // the last line has no end and is no record: a write was cut off
 	Newer   int      // lines of a later format, kept and not interpreted
+	Empty   bool     // the file exists and has no byte: new, or emptied by somebody
 }
 
 // Damage is one line that is no record.
@@ -28,8 +29,8 @@ type Damage struct {
 // Sound says that every line was understood.
 func (r Report) Sound() bool { return len(r.Damaged) == 0 && r.Newer == 0 }
 
-// Warnings gives one sentence for each kind of trouble, for stderr; none when
-// the report is sound. At most three damaged lines are named.
+// Warnings gives one clause for each trouble, for stderr, and none where the
+// file is as this version left it. At most three damaged lines are named.
 func (r Report) Warnings() []string {
 	var out []string
 	for i, d := range r.Damaged {
@@ -42,6 +43,9 @@ func (r Report) Warnings() []string {
 			kept = "a record inside it was found"
 		}
 		out = append(out, fmt.Sprintf("%s: line %d (byte %d) is damaged: %s; %s", r.Path, d.Line, d.Offset, d.Why, kept))
+	}
+	if r.Empty {
+		out = append(out, fmt.Sprintf("%s: the file is there and empty; what it may have held is lost", r.Path))
 	}
 	if r.Newer > 0 {
 		out = append(out, fmt.Sprintf("%s: %d lines were written by a newer aipctl and are not read", r.Path, r.Newer))
@@ -93,13 +97,14 @@ func chunks(ctx context.Context, r io.Reader, max int, visit func(chunk)) error 
 			return nil
 		case len(rest) > max:
 			// The last place where a record may begin stays in the buffer, and
-			// so do the bytes that may be the beginning of a marker.
-			cut := len(rest) - len(marker) + 1
+			// where there is none, the bytes that may be half a marker.
+			piece, cut := rest, len(rest)-len(marker)+1
 			if i := bytes.LastIndex(rest[1:], marker); i >= 0 {
 				cut = i + 1
+				piece = rest[:cut]
 			}
 			long = true
-			visit(chunk{line: line, offset: lineStart, data: rest[:cut], long: true, more: true})
+			visit(chunk{line: line, offset: lineStart, data: piece, long: true, more: true})
 			base += int64(cut)
 			rest = rest[cut:]
 		}
@@ -129,10 +134,11 @@ func scan(ctx context.Context, r io.Reader, max int, skip func([]byte) bool, vis
 	recovered := false // within the pieces of one line
 	err := chunks(ctx, r, max, func(c chunk) {
 		why := "it is longer than a record may be"
-		if skip != nil && skip(c.data) {
-			return
-		}
 		if !c.long {
+			if skip != nil && skip(c.data) {
+				return
+			}
+			c.data = trim(c.data)
 			rec, k, reason := decode(c.data)
 			switch k {
 			case blank:

@@ -30,8 +30,17 @@ var (
 
 // writer is the data file while the lock is held.
 type writer struct {
-	file *os.File
-	size int64
+	file   *os.File
+	size   int64
+	closed bool
+}
+
+func (w *writer) close() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	return w.file.Close()
 }
 
 // locked runs do with the lock held and the data file open. The lock is taken
@@ -63,25 +72,16 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
 	defer func() {
-		if cerr := w.file.Close(); cerr != nil && err == nil {
+		if cerr := w.close(); cerr != nil && err == nil {
 			err = f.fault(ctx, "state.unwritable", "write", cerr)
 		}
 	}()
 	return do(w)
 }
 
-// write encodes the records and puts them behind everything else in one write.
+// write encodes records and appends them.
 func (f *File) write(w *writer, durable bool, recs []Record) error {
 	var buf bytes.Buffer
-	if w.size > 0 {
-		var last [1]byte
-		if _, err := w.file.ReadAt(last[:], w.size-1); err != nil {
-			return f.fault(context.Background(), "state.unwritable", "write", err)
-		}
-		if last[0] != '\n' { // the end of a torn line
-			buf.WriteByte('\n')
-		}
-	}
 	for _, r := range recs {
 		r.V = Version
 		if r.ID == "" {
@@ -101,7 +101,11 @@ func (f *File) write(w *writer, durable bool, recs []Record) error {
 		buf.Write(line)
 		buf.WriteByte('\n')
 	}
-	if err := w.append(buf.Bytes(), durable); err != nil {
+	return f.writeLines(w, buf.Bytes(), durable)
+}
+
+func (f *File) writeLines(w *writer, lines []byte, durable bool) error {
+	if err := w.append(lines, durable); err != nil {
 		return f.fault(context.Background(), "state.unwritable", "write", err)
 	}
 	return nil
@@ -118,17 +122,31 @@ func (f *File) stamp() time.Time {
 	return now
 }
 
-// append writes all bytes, or cuts the file back to what it was.
-func (w *writer) append(p []byte, durable bool) error {
-	_, err := w.file.Write(p)
+// append writes whole lines behind everything else, in one write, or cuts the
+// file back to what it was. A torn last line gets an end first.
+func (w *writer) append(lines []byte, durable bool) error {
+	if w.size > 0 {
+		var last [1]byte
+		if _, err := w.file.ReadAt(last[:], w.size-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' {
+			lines = append([]byte{'\n'}, lines...)
+		}
+	}
+	_, err := w.file.Write(lines)
 	if err == nil && durable {
 		err = w.file.Sync()
 	}
 	if err != nil {
-		_ = w.file.Truncate(w.size) // a reader copes with what is left if this fails as well
+		// A file opened for appending cannot be cut on every system. Where
+		// neither works, readers and writers cope with the torn line.
+		if w.file.Truncate(w.size) != nil {
+			_ = os.Truncate(w.file.Name(), w.size)
+		}
 		return err
 	}
-	w.size += int64(len(p))
+	w.size += int64(len(lines))
 	return nil
 }
 
