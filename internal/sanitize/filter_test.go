@@ -53,6 +53,7 @@ var rules = []struct {
 	{"the replacement character passes", "\ufffd", "\ufffd", ""},
 
 	{"a variation selector passes", "☺\ufe0f 葛\U000E0100 ᠠ\u180b", "☺\ufe0f 葛\U000E0100 ᠠ\u180b", ""},
+	{"every character may have one", "1\ufe0f\u20e3a\ufe0fb\ufe0f", "1\ufe0f\u20e3a\ufe0fb\ufe0f", ""},
 	{"a run of variation selectors is shown", "a\ufe0f\ufe01\U000E0142b", "a\ufe0f\\ufe01\\u{e0142}b", ""},
 
 	{"a subdivision flag passes", scotland + usTexas + numericID, scotland + usTexas + numericID, ""},
@@ -64,6 +65,11 @@ var rules = []struct {
 	{"tags that spell no subdivision are shown", "\U0001F3F4\U000E0067\U000E0031\U000E0065\U000E007F", "\U0001F3F4" + `\u{e0067}\u{e0031}\u{e0065}\u{e007f}`, ""},
 	{"capital tags are shown", "\U0001F3F4\U000E0047\U000E0042\U000E0045\U000E007F", "\U0001F3F4" + `\u{e0047}\u{e0042}\u{e0045}\u{e007f}`, ""},
 	{"a region without subdivision is shown", "\U0001F3F4\U000E0067\U000E0062\U000E007F", "\U0001F3F4" + `\u{e0067}\u{e0062}\u{e007f}`, ""},
+	{"a numeric region without subdivision is shown", "\U0001F3F4\U000E0038\U000E0034\U000E0030\U000E007F", "\U0001F3F4" + `\u{e0038}\u{e0034}\u{e0030}\u{e007f}`, ""},
+	{"more digits than a subdivision has are shown",
+		"\U0001F3F4\U000E0038\U000E0034\U000E0030\U000E0031\U000E0031\U000E0031\U000E0031\U000E0031\U000E007F",
+		"\U0001F3F4" + `\u{e0038}\u{e0034}\u{e0030}\u{e0031}\u{e0031}\u{e0031}\u{e0031}\u{e0031}\u{e007f}`, ""},
+	{"tags apart from their flag are shown", "\U0001F3F4 \U000E0067\U000E0062\U000E0065\U000E007F", "\U0001F3F4" + ` \u{e0067}\u{e0062}\u{e0065}\u{e007f}`, ""},
 	{"more tags than a subdivision has are shown",
 		"\U0001F3F4\U000E0067\U000E0062\U000E0061\U000E0061\U000E0061\U000E0061\U000E0061\U000E007F",
 		"\U0001F3F4" + `\u{e0067}\u{e0062}\u{e0061}\u{e0061}\u{e0061}\u{e0061}\u{e0061}\u{e007f}`, ""},

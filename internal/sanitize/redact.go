@@ -24,12 +24,12 @@ const (
 // printing one does not print what it knows.
 type Redactor struct{ forms []string }
 
-// NewRedactor makes a Redactor for the secrets. Of each it knows the text as it
-// is and without white space around it, and of both the forms that escape them
-// for JSON (with and without HTML escapes, all ASCII, with \/), for a URL (path
-// and query, either case) and in base64 (both alphabets, with or without
-// padding, alone or within a longer value such as user:token). Secrets shorter
-// than 4 bytes without that white space are left out.
+// NewRedactor makes a Redactor for the secrets, taken without the white space
+// around them. Of each it knows the text itself and its forms in JSON (with and
+// without HTML escapes, all ASCII, with \/), in a URL (path and query, either
+// case) and in base64 (both alphabets, with or without padding, alone or within
+// a longer value such as user:token). Secrets of fewer than 4 bytes are left
+// out.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	add := func(forms ...string) {
@@ -39,17 +39,15 @@ func NewRedactor(secrets ...string) *Redactor {
 			}
 		}
 	}
-	for _, given := range secrets {
-		trimmed := strings.TrimSpace(given)
-		if len(trimmed) < minSecret {
+	for _, secret := range secrets {
+		secret = strings.TrimSpace(secret)
+		if len(secret) < minSecret {
 			continue
 		}
-		for _, secret := range []string{given, trimmed} {
-			add(secret)
-			add(jsonForms(secret)...)
-			add(urlForms(secret)...)
-			add(base64Forms(secret)...)
-		}
+		add(secret)
+		add(jsonForms(secret)...)
+		add(urlForms(secret)...)
+		add(base64Forms(secret)...)
 	}
 	return r
 }
@@ -128,10 +126,11 @@ func asciiOnly(s, verb string) string {
 
 func urlForms(secret string) []string {
 	query, path := url.QueryEscape(secret), url.PathEscape(secret)
-	return []string{
-		query, path, strings.ReplaceAll(query, "+", "%20"),
-		lowerPercent(query), lowerPercent(path),
+	forms := []string{query, path, strings.ReplaceAll(query, "+", "%20")}
+	for _, form := range slices.Clone(forms) {
+		forms = append(forms, lowerPercent(form))
 	}
+	return forms
 }
 
 // lowerPercent turns the hex digits of percent escapes to lower case.
