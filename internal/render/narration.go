@@ -1,0 +1,321 @@
+package render
+
+import (
+	"strings"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/transcript"
+	"github.com/aipctl/aipctl/internal/verdict"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// How much of a field of the provider or the daemon one line shows, in runes.
+const (
+	nameMax    = 64 // names, ids, codes, kinds
+	idMax      = 160
+	labelMax   = 120
+	reasonMax  = 500
+	messageMax = 1000
+)
+
+// narration is the mode of text: the answer on stdout, and beside it on stderr
+// what a person wants to know while it is written.
+type narration struct {
+	opts   Options
+	con    *console
+	answer *answer
+	status status
+	calls  *calls
+	// functions holds the ids of calls that the provider made known as output
+	// items; they go by name and call id.
+	functions map[string]bool
+	errors    map[transcript.ProviderError]bool
+	thought   thought
+}
+
+func newNarration(o Options, con *console) *narration {
+	return &narration{
+		opts:      o,
+		con:       con,
+		answer:    newAnswer(con),
+		status:    status{con: con, now: o.Now},
+		calls:     newCalls(),
+		functions: map[string]bool{},
+		errors:    map[transcript.ProviderError]bool{},
+	}
+}
+
+// say writes a line to stderr, unless less was asked for.
+func (n *narration) say(s style, t sanitize.Text) {
+	n.flushThought()
+	if !n.opts.Quiet {
+		n.con.line(s, t)
+	}
+}
+
+func (n *narration) Identity(v record.Identity) error {
+	n.status.begin()
+	t := sanitize.Format("action %s", sanitize.LineMax(v.ActionID, idMax))
+	if v.CapabilityID != "" {
+		t = sanitize.Format("%s (%s)", t, sanitize.LineMax(v.CapabilityID, idMax))
+	}
+	n.say(plain, t)
+	if n.opts.Verbose {
+		for _, f := range []Field{
+			{sanitize.Static("url"), sanitize.Line(v.URL)},
+			{sanitize.Static("idempotency key"), sanitize.Line(v.IdempotencyKey)},
+			{sanitize.Static("state file"), sanitize.Line(v.StateFile)},
+		} {
+			if !f.Value.IsEmpty() {
+				n.say(dim, sanitize.Format("%s: %s", f.Name, f.Value))
+			}
+		}
+	}
+	if len(v.Resume) > 0 {
+		n.say(dim, sanitize.Format("come back: %s", command(v.Resume)))
+	}
+	if len(v.Cancel) > 0 {
+		n.say(dim, sanitize.Format("cancel: %s", command(v.Cancel)))
+	}
+	return nil
+}
+
+func (n *narration) State(v record.State) error {
+	if !n.status.change(v) {
+		return nil
+	}
+	if !n.con.live || n.opts.Verbose {
+		n.say(dim, sanitize.Format("%s %s", stamp(n.opts.Now()), n.status.words()))
+	}
+	n.status.draw(n.opts.Now())
+	return nil
+}
+
+// Event shows lifecycle events. Those that only say that a chunk was stored
+// are as many as the chunks.
+func (n *narration) Event(v record.Event) error {
+	if strings.HasPrefix(v.Kind, "aip.stream.") && !n.opts.Verbose {
+		return nil
+	}
+	t := sanitize.Format("event %s", sanitize.LineMax(v.Kind, nameMax))
+	if v.OccurredAt != "" {
+		t = sanitize.Format("%s at %s", t, sanitize.LineMax(v.OccurredAt, nameMax))
+	}
+	n.say(dim, t)
+	return nil
+}
+
+func (n *narration) Warning(v record.Warning) error {
+	t := sanitize.Format("warning: %s", sanitize.LineMax(v.Message, messageMax))
+	if v.Code != "" {
+		t = sanitize.Format("%s (%s)", t, sanitize.LineMax(v.Code, nameMax))
+	}
+	n.say(attention, t)
+	return nil
+}
+
+func (n *narration) Gap(v record.Gap) error {
+	t := sanitize.Format("gap: sequence %s was not delivered", sanitize.Uint(v.From))
+	if v.From != v.To {
+		t = sanitize.Format("gap: sequences %s to %s were not delivered", sanitize.Uint(v.From), sanitize.Uint(v.To))
+	}
+	n.say(attention, t)
+	return nil
+}
+
+func (n *narration) Deliver(d record.Delivery) error {
+	for _, op := range d.Ops {
+		n.op(d, op)
+	}
+	return n.con.out.failure()
+}
+
+// op shows one operation. An error of stdout stays and is read by Deliver.
+func (n *narration) op(d record.Delivery, op transcript.Op) {
+	switch o := op.(type) {
+	case transcript.Text:
+		if o.Item.Choice == 0 {
+			n.flushThought()
+			_ = n.answer.delta(o.Item, o.Text)
+		}
+	case transcript.TextDone:
+		_ = n.answer.done(o.Item)
+	case transcript.FinalText:
+		if o.Item.Choice == 0 {
+			_ = n.answer.final(o.Item, o.Text)
+		}
+	case transcript.Thought:
+		n.think(o.Text)
+	case transcript.Item:
+		n.item(d, o)
+	case transcript.Tool:
+		n.tool(o)
+	case transcript.ProviderError:
+		n.providerError(o)
+	case transcript.Approval:
+		n.approval(o)
+	case transcript.Closed:
+		n.say(attention, sanitize.Format("the provider closed its stream without an end: %s", sanitize.LineMax(o.Reason, reasonMax)))
+	case transcript.Note:
+		t := sanitize.Format("unknown frame: kind %s, sequence %s", sanitize.LineMax(d.Chunk.Kind, nameMax), sanitize.Uint(d.Chunk.Sequence))
+		if o.Name != "" {
+			t = sanitize.Format("%s, name %s", t, sanitize.LineMax(o.Name, nameMax))
+		}
+		n.say(dim, t)
+	}
+}
+
+func (n *narration) item(d record.Delivery, o transcript.Item) {
+	if !o.Open {
+		_ = n.answer.itemDone(transcript.ItemRef{ItemID: o.ItemID, OutputIndex: o.OutputIndex})
+	}
+	if o.Kind != "function_call" || n.functions[o.CallID] {
+		return
+	}
+	n.functions[o.CallID] = true
+	if n.calls.seen(o.CallID) || startsTool(d.Ops, o.CallID) {
+		return // the line of the tool says it
+	}
+	n.say(plain, sanitize.Format("function call %s (%s)", toolName(o.Name), sanitize.LineMax(o.CallID, nameMax)))
+}
+
+func startsTool(ops []transcript.Op, callID string) bool {
+	for _, op := range ops {
+		if t, ok := op.(transcript.Tool); ok && t.CallID == callID {
+			return true
+		}
+	}
+	return false
+}
+
+func toolName(name string) sanitize.Text {
+	if name == "" {
+		return sanitize.Static("without a name")
+	}
+	return sanitize.LineMax(name, nameMax)
+}
+
+func (n *narration) tool(o transcript.Tool) {
+	ch, ok := n.calls.update(o, n.opts.Now())
+	if !ok {
+		return
+	}
+	t := sanitize.Format("tool %s %s", toolName(ch.name), sanitize.LineMax(o.Status, nameMax))
+	if ch.timed {
+		t = sanitize.Format("%s %s", t, sanitize.Duration(ch.after))
+	}
+	if o.CallID != "" && n.functions[o.CallID] {
+		t = sanitize.Format("%s (%s)", t, sanitize.LineMax(o.CallID, nameMax))
+	}
+	s := plain
+	if o.Status == transcript.ToolFailed {
+		s = bad
+	}
+	n.say(s, n.labelled(t, o.Label))
+}
+
+// labelled adds a label, which is a raw command or a file name, where it may
+// be shown; on a terminal as much of it as the line holds.
+func (n *narration) labelled(t sanitize.Text, label string) sanitize.Text {
+	if label == "" || !n.opts.StderrTTY && !n.opts.ShowLabels {
+		return t
+	}
+	shown := sanitize.LineMax(label, labelMax)
+	if n.opts.StderrTTY {
+		const least = 12 // cells; a shorter piece says nothing
+		room := n.opts.Width() - 1 - ansi.StringWidth(t.String()) - len(": ")
+		shown = sanitize.Line(ansi.Truncate(shown.String(), max(room, least), "…"))
+	}
+	return sanitize.Format("%s: %s", t, shown)
+}
+
+// providerError shows type and code of an error, once; the message may repeat
+// prompts and keys.
+func (n *narration) providerError(o transcript.ProviderError) {
+	if n.errors[o] {
+		return
+	}
+	n.errors[o] = true
+	var parts []sanitize.Text
+	for _, s := range []string{o.Type, o.Code} {
+		if s != "" {
+			parts = append(parts, sanitize.LineMax(s, nameMax))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, sanitize.Static("without a type"))
+	}
+	t := sanitize.Format("provider error: %s", sanitize.Join(", ", parts...))
+	if o.Message != "" && (n.opts.StderrTTY || n.opts.ShowProviderErrors) {
+		t = sanitize.Format("%s: %s", t, sanitize.LineMax(o.Message, reasonMax))
+	}
+	n.say(bad, t)
+}
+
+func (n *narration) approval(o transcript.Approval) {
+	var choices []sanitize.Text
+	for _, c := range o.Choices {
+		choices = append(choices, sanitize.LineMax(c, nameMax))
+	}
+	t := sanitize.Static("the provider asks for an approval")
+	if len(choices) > 0 {
+		t = sanitize.Format("%s: %s", t, sanitize.Join(", ", choices...))
+	}
+	n.say(attention, t)
+}
+
+// tick shows the time in the status line, or that all is well where stderr was
+// silent for long.
+func (n *narration) tick(now time.Time) {
+	n.flushThought()
+	if n.con.live {
+		n.status.draw(now)
+		return
+	}
+	if n.status.set && now.Sub(n.con.said) >= beat {
+		n.say(dim, sanitize.Format("%s still %s, %s", stamp(now), n.status.words(), elapsed(now.Sub(n.status.start))))
+	}
+}
+
+func (n *narration) end() error {
+	n.flushThought()
+	return n.answer.end()
+}
+
+func (n *narration) Outcome(o *verdict.Outcome) error {
+	before := n.con.out.failure()
+	failed := n.end()
+	v := *o
+	if before == nil && failed != nil {
+		v.ExitCode = fault.ClassOf(failed).Code()
+	}
+	for _, x := range v.Tools {
+		if ended(x.Status) {
+			continue
+		}
+		t := sanitize.Format("tool %s not completed", toolName(x.Name))
+		if x.CallID != "" && n.functions[x.CallID] {
+			t = sanitize.Format("%s (%s)", t, sanitize.LineMax(x.CallID, nameMax))
+		}
+		n.say(attention, t)
+	}
+	accepted := v.Verdict == fault.Accepted.String() && v.ExitCode == fault.Accepted.Code()
+	if n.opts.Quiet && accepted {
+		return failed
+	}
+	s := bad
+	switch {
+	case accepted:
+		s = good
+	case v.Verdict == fault.Accepted.String(), v.Verdict == fault.Pending.String(), v.Verdict == fault.Unknown.String():
+		s = attention
+	}
+	n.con.line(s, summary(&v))
+	for _, argv := range v.Next {
+		n.con.line(plain, sanitize.Format("next: %s", command(argv)))
+	}
+	return failed
+}

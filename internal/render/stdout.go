@@ -1,0 +1,87 @@
+package render
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/aipctl/aipctl/internal/fault"
+)
+
+// stdout is the only way to standard output. Its first error stays.
+type stdout struct {
+	w    io.Writer
+	err  *fault.Error
+	gone chan struct{}
+	once sync.Once
+}
+
+func newStdout(w io.Writer) *stdout { return &stdout{w: w, gone: make(chan struct{})} }
+
+// write hands p to the operating system in one Write. The call itself is made
+// beside, for a pipe that nobody empties blocks for ever and a file of the
+// standard streams cannot be given a deadline. p is not used afterwards.
+func (s *stdout) write(p []byte) error {
+	if s.err != nil || len(p) == 0 {
+		return s.failure()
+	}
+	select {
+	case <-s.gone:
+		s.err = abandoned()
+		return s.failure()
+	default:
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		n, err := s.w.Write(p)
+		done <- result{n, err}
+	}()
+	select {
+	case r := <-done:
+		s.err = writeFault(r.n, len(p), r.err)
+	case <-s.gone:
+		s.err = abandoned()
+	}
+	return s.failure()
+}
+
+// failure returns the error that stays. A nil *fault.Error must not become an
+// error that is not nil.
+func (s *stdout) failure() error {
+	if s.err == nil {
+		return nil
+	}
+	return s.err
+}
+
+func (s *stdout) abandon() { s.once.Do(func() { close(s.gone) }) }
+
+func abandoned() *fault.Error {
+	return fault.New(fault.Output, "output.abandoned", "stdout was given up while its reader did not read")
+}
+
+// writeFault reads the result of a Write of size bytes. Messages count bytes
+// and never show them.
+func writeFault(n, size int, err error) *fault.Error {
+	if err == nil && n >= size {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrShortWrite
+	}
+	if isBrokenPipe(err) {
+		return fault.New(fault.BrokenPipe, "output.broken_pipe",
+			"the reader of stdout went away after %d of %d bytes", n, size).Wrap(err)
+	}
+	cause := err
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		cause = pe.Err
+	}
+	return fault.New(fault.Output, "output.write",
+		"stdout took %d of %d bytes: %v", n, size, cause).Wrap(err)
+}
