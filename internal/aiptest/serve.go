@@ -2,6 +2,7 @@ package aiptest
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -36,15 +37,8 @@ func (p *Player) accept() {
 // (it may leave at any time) and end it without a word.
 func (p *Player) serve(raw *net.TCPConn) {
 	defer raw.Close()
-	ended := make(chan struct{})
-	defer close(ended)
-	p.wg.Go(func() { // Close must end a blocked read or write
-		select {
-		case <-p.ctx.Done():
-			raw.Close()
-		case <-ended:
-		}
-	})
+	stop := context.AfterFunc(p.ctx, func() { raw.Close() }) // ends a blocked read or write
+	defer stop()
 	var c net.Conn = raw
 	if p.tls != nil {
 		c = tls.Server(raw, p.tls)
@@ -101,9 +95,11 @@ func (p *Player) answer(raw *net.TCPConn, c net.Conn, in io.Reader, i int, k Kin
 			p.recordPeerClosed(i)
 		}
 	default:
-		io.WriteString(c, "0\r\n\r\n")
+		if _, err := io.WriteString(c, "0\r\n\r\n"); err != nil {
+			return
+		}
 		if t, ok := c.(*tls.Conn); ok {
-			t.CloseWrite()
+			_ = t.CloseWrite() // says to the client that nothing was cut off
 		}
 	}
 }

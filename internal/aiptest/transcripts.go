@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -122,7 +123,7 @@ func cmdState(ts *testscript.TestScript, neg bool, args []string) {
 		delete(rec, "at")
 		out, err := json.Marshal(rec)
 		ts.Check(err)
-		ts.Stdout().Write(append(out, '\n'))
+		fmt.Fprintf(ts.Stdout(), "%s\n", out)
 	}
 }
 
@@ -140,7 +141,7 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 			continue
 		}
 		found = true
-		ts.Stdout().Write([]byte(got + "\n"))
+		fmt.Fprintln(ts.Stdout(), got)
 	}
 	if !found {
 		ts.Fatalf("json: no object of %s has the field %s", args[1], args[0])

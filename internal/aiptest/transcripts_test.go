@@ -43,8 +43,10 @@ func probe() {
 		if err != nil {
 			panic(err)
 		}
-		self.Kill()
-		select {}
+		if err := self.Kill(); err != nil {
+			panic(err)
+		}
+		select {} // until the signal has arrived
 	}
 }
 
