@@ -3,6 +3,8 @@ package aip
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -49,13 +51,43 @@ func (o *Output) Aggregate() bool {
 	return o != nil && (o.HasEvents || o.Terminal != nil || o.Truncated != nil)
 }
 
+// Member returns a member of the output that has no field of its own; empty
+// when absent, null or false.
+func (o *Output) Member(name string) jsontext.Value {
+	if o == nil {
+		return nil
+	}
+	v := o.Rest[name]
+	if k := v.Kind(); k == 'n' || k == 'f' {
+		return nil
+	}
+	return v
+}
+
 // String returns a string member of the output; empty when absent.
 func (o *Output) String(name string) string {
-	if o == nil {
-		return ""
-	}
-	s, _ := Unquote(o.Rest[name])
+	s, _ := Unquote(o.Member(name))
 	return s
+}
+
+// Object writes the members that have no field of their own back into one
+// object: the provider's JSON of an operation that does not stream.
+func (o *Output) Object() jsontext.Value {
+	if o == nil {
+		return nil
+	}
+	if o.Scalar != nil {
+		return o.Scalar
+	}
+	out := []byte{'{'}
+	for _, name := range slices.Sorted(maps.Keys(o.Rest)) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out, _ = jsontext.AppendQuote(out, name)
+		out = append(append(out, ':'), o.Rest[name]...)
+	}
+	return append(out, '}')
 }
 
 // Ack is the answer to an async submit. It promises "queued" and no more.

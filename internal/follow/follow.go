@@ -104,7 +104,7 @@ type (
 )
 
 // Item is one of the types above.
-type Item any
+type Item = any
 
 // Emit takes one item; an error of it ends the reading and is returned.
 type Emit func(Item) error

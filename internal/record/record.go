@@ -86,7 +86,8 @@ type Event struct {
 const (
 	SourceFollow    = "follow"
 	SourcePage      = "page"
-	SourceAggregate = "aggregate"
+	SourceAggregate = "aggregate" // frames that the result retains
+	SourceResult    = "result"    // the output of an operation that does not stream
 )
 
 // Chunk is one chunk with the provider event by its own names.

@@ -244,3 +244,7 @@ func (x *text) join() string {
 	b.WriteString(s.Flush())
 	return b.String()
 }
+
+// ResponseID is the id of the response object, as soon as any event has told
+// it; empty before.
+func (t *Transcript) ResponseID() string { return t.response.ID }

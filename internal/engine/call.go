@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/client"
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/follow"
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/state"
+	"github.com/aipctl/aipctl/internal/verdict"
+)
+
+// CallPlan is one intent, checked and complete.
+type CallPlan struct {
+	Action    aip.Action
+	Operation string
+	Intent    state.Intent
+	Explicit  bool // the id was given, so the daemon is asked for it first
+	// Wait bounds the client's waiting; nil takes the defaults: no bound while
+	// the submit is open, then a minute past the time the action can still run.
+	Wait              *time.Duration
+	Detach            bool
+	CancelOnInterrupt bool
+}
+
+// Call records, submits, follows, shows and settles one action. An error says
+// that the run never began and nothing was sent; everything after that is in
+// the outcome, whose ExitCode is the command's.
+func Call(ctx context.Context, cfg Config, p CallPlan) (*verdict.Outcome, error) {
+	if p.Explicit {
+		if err := probe(ctx, cfg.Net, p.Action.ID); err != nil {
+			return nil, err
+		}
+	}
+	if err := cfg.Journal.RecordIntent(ctx, p.Action.ID, p.Intent, p.Explicit); err != nil {
+		return nil, err
+	}
+	r := newRun(cfg, p.Action.ID, p.Action.CapabilityID, p.Operation, true)
+	c := &call{run: r, plan: p}
+	r.listen("", follow.Begin{})
+	if err := r.show(cfg.Sink.Identity(r.identity(p.Action.IdempotencyKey))); err != nil || r.stdout != nil {
+		return c.notSent(ctx, fault.ClassOf(r.stdout), "output.write", "stdout was gone before anything was sent"), nil
+	}
+	if p.Detach {
+		return c.detach(ctx), nil
+	}
+	return c.watch(ctx), nil
+}
+
+// probe asks the daemon for an id that a person gave. A running stream reads
+// unknown while its chunks show, so the state alone proves nothing.
+func probe(ctx context.Context, net Network, id string) error {
+	inUse := func() error {
+		return fault.New(fault.Rejected, "action.id_in_use", "the daemon already knows this action id; this call sent nothing").
+			WithAction(id).WithHint("read it with `aipctl action events %s --follow --include-chunks`, or choose another id", id)
+	}
+	st, err := net.Status(ctx, id)
+	if err != nil {
+		return probeFault(err, id)
+	}
+	if st.State != aip.StateUnknown {
+		return inUse()
+	}
+	page, err := net.Page(ctx, aip.EventsQuery{ActionID: id, IncludeChunks: true, Limit: 1, Kinds: []string{"aip.action.result"}}, aip.Decoding{})
+	if err != nil {
+		return probeFault(err, id)
+	}
+	if len(page.Events) > 0 || len(page.Chunks) > 0 {
+		return inUse()
+	}
+	return nil
+}
+
+func probeFault(err error, id string) error {
+	f := readFault(err)
+	if f.Class != fault.Auth && f.Class != fault.Usage {
+		f.Class = fault.Unavailable
+	}
+	f.Message = "the daemon could not be asked whether it knows this action id (" + f.Message + "); nothing was sent or recorded"
+	return f.WithAction(id)
+}
+
+// readFault classifies a failed read for a person: not reached is
+// unavailable, refused is auth, unknown ids read by their codes.
+func readFault(err error) *fault.Error {
+	if f := fault.As(err); f != nil {
+		c := *f
+		return &c
+	}
+	var remote *aip.RemoteError
+	if !errors.As(err, &remote) {
+		return fault.New(fault.Unavailable, "daemon.unreachable", "the daemon was not reached: %s", err.Error()).Wrap(err).
+			WithHint("check the URL and that the daemon runs")
+	}
+	code := remote.Code()
+	class := fault.Unavailable
+	switch {
+	case remote.Status == 401 || remote.Status == 403:
+		class = fault.Auth
+	case code == "action.not_found":
+		class = fault.Unknown
+	case code == "action.result_not_ready":
+		class = fault.Pending
+	case remote.AIP() && remote.Proto != nil:
+		class = verdict.ReadCode(remote.Proto, verdict.CodeContext{})
+		if class == fault.Failed || class == fault.Unknown {
+			class = fault.Unavailable
+		}
+	}
+	if code == "" {
+		code = "daemon.answer"
+	}
+	f := fault.New(class, code, "the daemon answered %s", remote.Error()).Wrap(err)
+	if class == fault.Auth {
+		return f.WithHint("check the token (--token-file or AIP_TOKEN) and its scopes")
+	}
+	return f
+}
+
+// call is a run with a submit.
+type call struct {
+	*run
+	plan   CallPlan
+	replyc chan reply
+	posted bool // the submit goroutine was started
+	reply  *reply
+	abort  context.CancelFunc // gives the open submit up
+}
+
+// reply is what became of the submit.
+type reply struct {
+	at     time.Time
+	body   *aip.Reply
+	frames []aip.Frame
+	err    error
+}
+
+func (r *run) identity(key string) record.Identity {
+	id := record.Identity{Head: record.NewHead(record.TypeIdentity), ActionID: r.id, CapabilityID: r.cap, URL: r.cfg.Binding.URL, IdempotencyKey: key, StateFile: r.cfg.StateFile}
+	if r.cfg.Commands != nil {
+		id.Resume = r.cfg.Commands.Follow(r.id)
+		id.Cancel = r.cfg.Commands.Cancel(r.id)
+	}
+	return id
+}
+
+// open waits for the follow to stand before the post: what the follow is
+// refused for proves that nothing ran. refused is the reason not to post.
+func (c *call) open(ctx context.Context, f *feed) (refused error) {
+	_ = c.show(c.cfg.Sink.State(record.State{Head: record.NewHead(record.TypeState), State: record.StateConnecting}))
+	limit := time.NewTimer(openWait)
+	defer limit.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-limit.C:
+			return nil
+		case it, more := <-f.items:
+			if !more {
+				f.finish()
+				return c.refusedBeforePost(f.err)
+			}
+			if err := c.item(ctx, it); err != nil {
+				return err
+			}
+			switch it.(type) {
+			case follow.Opened, follow.Lost, follow.Trouble:
+				return nil
+			}
+		}
+	}
+}
+
+// refusedBeforePost says whether a follow that ended for good speaks against
+// posting. Answers that speak of the action or of our cursor do not.
+func (c *call) refusedBeforePost(err error) error {
+	if err == nil {
+		return nil // terminal already: the reply will say the rest
+	}
+	var remote *aip.RemoteError
+	if !errors.As(err, &remote) {
+		return nil
+	}
+	switch {
+	case remote.Redirect != "", remote.NotStream, remote.Status == 401, remote.Status == 403, remote.Status == 404:
+		return err
+	}
+	_ = c.warn("follow.refused", "the stream was refused ("+remote.Error()+"); the answer to the submit decides")
+	return nil
+}
+
+// post sends the submit from its own goroutine.
+func (c *call) post(ctx context.Context) error {
+	envelope, err := c.plan.Action.Envelope(c.cfg.MessageID(), c.cfg.Now())
+	if err != nil {
+		return err
+	}
+	pctx, abort := context.WithCancel(ctx)
+	c.abort = abort
+	c.replyc = make(chan reply, 1)
+	c.posted = true
+	go func() {
+		rep := reply{}
+		rep.body, rep.err = c.cfg.Net.Submit(pctx, envelope, collect(&rep.frames))
+		rep.at = c.cfg.Now()
+		c.replyc <- rep
+	}()
+	return c.show(c.cfg.Sink.State(record.State{Head: record.NewHead(record.TypeState), State: record.StateSubmitted}))
+}
+
+// collect gathers the frames of an aggregate, without raw_data.
+func collect(into *[]aip.Frame) aip.ResultDecoding {
+	return aip.ResultDecoding{OnFrame: func(_ int, f aip.Frame) error {
+		*into = append(*into, f)
+		return nil
+	}}
+}
+
+// notSent ends a call whose submit provably ran nothing.
+func (c *call) notSent(ctx context.Context, class fault.Class, code, why string) *verdict.Outcome {
+	rctx, done := lastly(ctx)
+	defer done()
+	_ = c.append(rctx, true, state.Record{Type: state.TypeNotSent, ActionID: c.id, NotSent: &state.NotSent{
+		Class: class.Code(), Code: code, Reason: why, InputHash: c.plan.Intent.InputHash,
+	}})
+	o := c.outcome(verdict.Judgement{Verdict: notSentVerdict(class), Checks: noChecks()})
+	o.ExitCode = class.Code()
+	o.ErrorCode, o.Reason = code, why
+	return c.finish(ctx, o, nil)
+}
+
+// notSentVerdict names what became of an action that never left: a signal or
+// a closed pipe is no verdict about it.
+func notSentVerdict(class fault.Class) fault.Class {
+	switch class {
+	case fault.Auth, fault.Rejected, fault.NotFound, fault.Usage, fault.State:
+		return class
+	}
+	return fault.Unavailable
+}
+
+func noChecks() verdict.Checks {
+	n := verdict.NotApplicable
+	return verdict.Checks{AIPStatus: verdict.Missing, Terminal: n, Truncated: n, FinishReason: n, ProviderError: n, Integrity: n, RequiredTools: n, EffectCheck: n}
+}
+
+// answer reads an error of the submit by the table of answers.
+func (c *call) answer(err error) verdict.SubmitReading {
+	a := verdict.Answer{Now: c.reply.at}
+	var te *client.TransportError
+	var remote *aip.RemoteError
+	switch {
+	case errors.As(err, &remote):
+		a.Remote = remote
+	case errors.As(err, &te) && te.NoConnection:
+		a.NoConnection = true
+	default:
+		a.Lost = true
+	}
+	return verdict.ReadSubmit(a, verdict.CodeContext{Operation: c.operation, LastNamed: c.script.Facts().Named})
+}

@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/state"
+	"github.com/aipctl/aipctl/internal/transcript"
+	"github.com/aipctl/aipctl/internal/verdict"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// judge completes the evidence with what this run has seen.
+func (r *run) judge(ev verdict.Evidence) verdict.Judgement {
+	ev.Operation = r.operation
+	ev.Facts = r.script.Facts()
+	ev.Integrity = r.integrity
+	if r.fol != nil {
+		ev.Integrity.FromStart = r.fol.FromStart()
+		ev.Integrity.Seen = r.fol.Order().Count()
+	}
+	return verdict.Judge(ev)
+}
+
+// outcome fills the record from the judgement and from what was seen.
+func (r *run) outcome(j verdict.Judgement) *verdict.Outcome {
+	facts := r.script.Facts()
+	now := r.cfg.Now()
+	o := &verdict.Outcome{
+		V: record.Version, Type: record.TypeOutcome,
+		ActionID: r.id, CapabilityID: r.cap, Operation: r.operation,
+		Verdict: j.Verdict.String(), ExitCode: j.Verdict.Code(), Checks: j.Checks,
+		Reason: strings.Join(j.Reasons, "; "), State: r.state, FinishReason: j.FinishReason,
+		HermesSessionID: facts.Session, Usage: facts.Usage,
+		Reconnects: r.reconnects, Duplicates: r.duplicates, Gaps: r.gaps,
+		Conflicts: r.integrity.Conflicts + r.integrity.Strays + r.integrity.AboveTerminal + r.integrity.FrameDiffers,
+		Cursor:    r.cursorAt, StartedAt: r.started.UTC().Format(time.RFC3339Nano), TotalMS: now.Sub(r.started).Milliseconds(),
+		Tools: []verdict.Tool{}, ToolEffects: "none",
+	}
+	answer := facts.Answer()
+	o.TextBytes = len(answer)
+	if facts.Response != nil {
+		o.ResponseID, o.ProviderStatus = facts.Response.ID, facts.Response.Status
+	}
+	if n := len(facts.Errors); n > 0 {
+		o.ProviderError = &verdict.ProviderError{Type: facts.Errors[n-1].Type, Code: facts.Errors[n-1].Code}
+	}
+	if h := facts.Hermes; h != nil {
+		o.Hermes = &verdict.Hermes{Completed: h.Completed, Partial: h.Partial, Failed: h.Failed, ErrorCode: h.ErrorCode}
+	}
+	if r.firstText != nil {
+		ms := r.firstText.Sub(r.started).Milliseconds()
+		o.FirstTextMS = &ms
+	}
+	for _, t := range facts.Tools {
+		tool := verdict.Tool{Name: t.Name, CallID: t.CallID, Status: t.Status}
+		if ms, ok := r.toolMS[t.CallID]; ok && t.CallID != "" {
+			tool.MS = &ms
+		}
+		o.Tools = append(o.Tools, tool)
+	}
+	if len(o.Tools) > 0 {
+		o.ToolEffects = "unconfirmed"
+	}
+	if r.cfg.Document {
+		o.Text, o.Items = answer, items(facts)
+	}
+	return o
+}
+
+func items(f transcript.Facts) []verdict.ItemText {
+	var out []verdict.ItemText
+	for _, t := range f.Texts {
+		out = append(out, verdict.ItemText{ItemID: t.Item.ItemID, OutputIndex: t.Item.OutputIndex, ContentIndex: t.Item.ContentIndex, Choice: t.Item.Choice, Kind: "message", Text: t.Text})
+	}
+	for _, it := range f.Items {
+		if it.Kind == "message" {
+			continue
+		}
+		out = append(out, verdict.ItemText{ItemID: it.ItemID, OutputIndex: it.OutputIndex, Kind: it.Kind, CallID: it.CallID, Name: it.Name, Status: it.Status, Item: it.Payload})
+	}
+	return out
+}
+
+// finishing is what only a settled end knows.
+type finishing struct {
+	result   *aip.ActionResult
+	closed   bool
+	recorded bool // the verdict was given back from the state file
+}
+
+// finish adds warnings and the way on, records the verdict, and shows the
+// outcome. It is the only place that does, so there is exactly one.
+func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *verdict.Outcome {
+	if f == nil {
+		f = &finishing{}
+	}
+	if f.result != nil {
+		r.describe(o, f.result)
+	}
+	if f.result != nil || f.closed {
+		r.adviceFor(o)
+	}
+	if r.stdout != nil && signalOf(ctx) == 0 {
+		o.ExitCode = fault.ClassOf(r.stdout).Code()
+	}
+	o.Warnings = r.warnings
+	r.next(o)
+	if !f.recorded {
+		r.record(ctx, o, f)
+	}
+	if !r.cfg.CursorAtEnd {
+		r.flush(ctx)
+	}
+	o.Warnings = r.warnings
+	if o.Warnings == nil {
+		o.Warnings = []verdict.Warning{}
+	}
+	if err := r.cfg.Sink.Outcome(o); err != nil && r.stdout == nil {
+		r.stdout = err
+		if signalOf(ctx) == 0 {
+			o.ExitCode = fault.ClassOf(err).Code()
+		}
+	}
+	if r.cfg.CursorAtEnd && r.stdout == nil {
+		r.flush(ctx)
+	}
+	return o
+}
+
+// describe copies what the result says of itself.
+func (r *run) describe(o *verdict.Outcome, res *aip.ActionResult) {
+	o.AIPStatus = res.Status
+	if e := res.Error; e != nil {
+		o.ErrorCode, o.UncertainOutcome = e.Code, e.Uncertain()
+		if strings.HasSuffix(e.Code, ".stream_failed") {
+			o.UncertainOutcome = nil // its details are the provider's own frame
+		}
+	}
+	if id := approvalID(res); id != "" {
+		o.ApprovalID = id
+	}
+	replay := len(res.Output.Member("idempotent_replay")) > 0
+	if res.ActionID != "" && res.ActionID != r.id || replay {
+		o.ReplayOf = res.ActionID
+		_ = r.warn("idempotent.replay", "this is the first result of the idempotency key, under the first action's id; nothing new ran")
+	}
+}
+
+// adviceFor adds the warnings that never change a verdict.
+func (r *run) adviceFor(o *verdict.Outcome) {
+	facts := r.script.Facts()
+	text := o.TextBytes > 0
+	tokens, known := outputTokens(facts.Usage)
+	switch {
+	case text && known && tokens == 0:
+		_ = r.warn("usage.zero", "there is text, but the provider counts no tokens; Hermes does so after a failure")
+	case !text && known && tokens > 0:
+		_ = r.warn("usage.without_text", "the provider counts tokens, but there is no text")
+	}
+	for _, t := range o.Tools {
+		if t.Status == transcript.ToolRunning {
+			_ = r.warn("tool.unfinished", "a tool never reported completion")
+		}
+	}
+	if o.FinishReason == "stop" && !text {
+		_ = r.warn("text.none", "the provider finished with stop and without any text")
+	}
+	if len(o.Tools) > 0 && o.ToolEffects != "confirmed" {
+		_ = r.warn("tools.unconfirmed", "tools ran; that their effects took place is not confirmed")
+	}
+	if facts.OtherChoices() {
+		_ = r.warn("choices.hidden", "the provider sent more than one choice; choice 0 is shown")
+	}
+}
+
+func outputTokens(usage jsontext.Value) (n int64, known bool) {
+	for _, name := range []string{"completion_tokens", "output_tokens"} {
+		if v := aip.Member(usage, name); v != nil {
+			var k int64
+			if _, err := fmt.Sscan(string(v), &k); err == nil {
+				return k, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// next adds the commands that a person can go on with: for what is not
+// settled. None of them submits anything.
+func (r *run) next(o *verdict.Outcome) {
+	if r.cfg.Commands == nil || o.Next != nil {
+		return
+	}
+	switch o.Verdict {
+	case fault.Pending.String():
+		o.Next = [][]string{r.cfg.Commands.Follow(r.id)}
+		if o.ExitCode != fault.Pending.Code() {
+			o.Next = append(o.Next, r.cfg.Commands.Cancel(r.id))
+		}
+	case fault.Unknown.String():
+		o.Next = [][]string{r.cfg.Commands.Follow(r.id), r.cfg.Commands.Status(r.id)}
+	case fault.Incomplete.String(), fault.Conflict.String():
+		o.Next = [][]string{r.cfg.Commands.Result(r.id)}
+	}
+}
+
+// record keeps the verdict. A failure is a warning: the action has ended as
+// it has ended.
+func (r *run) record(ctx context.Context, o *verdict.Outcome, f *finishing) {
+	if r.cfg.Journal == nil || o.Verdict == fault.Unavailable.String() {
+		return
+	}
+	rctx, done := lastly(ctx)
+	defer done()
+	s := &state.Settled{
+		Verdict: o.Verdict, ExitCode: o.ExitCode, Checks: o.Checks.Map(), AIPStatus: o.AIPStatus, ErrorCode: o.ErrorCode,
+		FinishReason: recordable(o.FinishReason), ReplayOf: o.ReplayOf, Missing: o.Checks.MissingCount(), Closed: f.closed,
+		UncertainOutcome: o.UncertainOutcome != nil && *o.UncertainOutcome,
+	}
+	_ = r.append(rctx, false, state.Record{Type: state.TypeSettled, ActionID: r.id, Settled: s})
+}
+
+// recordable keeps a finish reason out of the state file unless it is one
+// word of the protocol: anything else is provider text.
+func recordable(reason string) string {
+	switch reason {
+	case "stop", "length", "error", "content_filter", "tool_calls", "function_call", "completed", "incomplete", "failed", "cancelled", "in_progress",
+		"run.completed", "run.failed", "run.cancelled":
+		return reason
+	case "":
+		return ""
+	}
+	return "other"
+}
+
+func capabilityParts(id string) (endpoint, operation string) {
+	parts := strings.Split(id, ":")
+	if len(parts) == 4 && parts[0] == "cap" {
+		return parts[2], parts[3]
+	}
+	return "", ""
+}
+
+func differText(seq uint64) string {
+	return fmt.Sprintf("chunk %d is not what the result retains for it", seq)
+}
