@@ -87,7 +87,7 @@ func (a *answer) end() error {
 	}
 	if a.begun && !a.ended {
 		a.ended = true
-		return a.con.text(sanitize.Static("\n"))
+		return a.con.clean("\n")
 	}
 	return a.con.out.failure()
 }
@@ -116,5 +116,5 @@ func (a *answer) write(ref transcript.ItemRef, t sanitize.Text) error {
 	}
 	a.held += ends
 	a.begun = true
-	return a.con.text(sanitize.Block(body))
+	return a.con.clean(body)
 }

@@ -42,7 +42,7 @@ func plainWord(arg, special string) bool {
 // dollar form, which POSIX has since 2024 and the usual shells had before.
 func quotePOSIX(arg string) string {
 	switch {
-	case plainWord(arg, ""):
+	case plainWord(arg, "") && arg[0] != '=': // zsh looks for a command behind it
 		return arg
 	case sanitize.Line(arg).String() == arg:
 		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"

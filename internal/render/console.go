@@ -52,8 +52,12 @@ func newConsole(o Options) *console {
 }
 
 // text writes t to stdout.
-func (c *console) text(t sanitize.Text) error {
-	s := t.String()
+func (c *console) text(t sanitize.Text) error { return c.clean(t.String()) }
+
+// clean writes to stdout what is cut out of a sanitize.Text, or put together
+// of several. Cleaning it again would judge it by itself, where what came
+// before it counts.
+func (c *console) clean(s string) error {
 	if s == "" {
 		return c.out.failure()
 	}

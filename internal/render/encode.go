@@ -1,6 +1,7 @@
 package render
 
 import (
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -39,7 +40,7 @@ func encode(v any) ([]byte, error) {
 // characters stand only within strings, where an escape means the same. A byte
 // that is no UTF-8 becomes U+FFFD. b is JSON on one line.
 func escape(b []byte) []byte {
-	if s := string(b); sanitize.Line(s).String() == s {
+	if s := string(b); sanitize.Line(s).String() == s && !strings.ContainsAny(s, marks) {
 		return b
 	}
 	out := make([]byte, 0, len(b)+len(b)/8)
@@ -58,12 +59,15 @@ func escape(b []byte) []byte {
 	return out
 }
 
+// marks pass in text, where scripts need them; an escape costs JSON nothing.
+const marks = "\u200e\u200f"
+
 func risky(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r == 0x7f
 	}
 	s := string(r)
-	return sanitize.Line(s).String() != s
+	return sanitize.Line(s).String() != s || strings.Contains(marks, s)
 }
 
 func appendEscape(dst []byte, r rune) []byte {

@@ -256,7 +256,7 @@ func writeOutcome(con *console, o *verdict.Outcome, full bool) error {
 		if failed = con.record(b); failed == nil {
 			return nil
 		}
-		short.ExitCode = fault.ClassOf(failed).Code()
+		short.ExitCode = exitAfter(short.ExitCode, failed)
 	}
 	b, err := encodeOutcome(short)
 	if err != nil {
@@ -264,6 +264,15 @@ func writeOutcome(con *console, o *verdict.Outcome, full bool) error {
 	}
 	con.raw(string(b))
 	return failed
+}
+
+// exitAfter is the exit code of a run whose end stdout could not take. A run
+// that was left by a signal stays so.
+func exitAfter(code int, failed error) int {
+	if code >= fault.HangUp.Code() {
+		return code
+	}
+	return fault.ClassOf(failed).Code()
 }
 
 // encodeOutcome leaves out what a provider has nested too deep to stand in a

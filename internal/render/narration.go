@@ -290,7 +290,7 @@ func (n *narration) Outcome(o *verdict.Outcome) error {
 	failed := n.end()
 	v := *o
 	if before == nil && failed != nil {
-		v.ExitCode = fault.ClassOf(failed).Code()
+		v.ExitCode = exitAfter(v.ExitCode, failed)
 	}
 	for _, x := range v.Tools {
 		if ended(x.Status) {

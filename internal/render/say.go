@@ -233,7 +233,7 @@ func (r *Renderer) CancelOutcome(o *verdict.Outcome) error {
 	if err != nil {
 		// Whoever reads stderr still learns what is known.
 		short := *o
-		short.ExitCode = fault.ClassOf(err).Code()
+		short.ExitCode = exitAfter(short.ExitCode, err)
 		r.con.line(bad, summary(&short))
 	}
 	for _, argv := range o.Next {

@@ -1,0 +1,285 @@
+package render
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/transcript"
+	"github.com/aipctl/aipctl/internal/verdict"
+	"github.com/go-json-experiment/json"
+)
+
+// narrow takes so many bytes and then fails with err; a nil err makes short
+// writes, which say nothing.
+type narrow struct {
+	room   int
+	err    error
+	taken  strings.Builder
+	failed bool
+	after  int // writes after the first failure
+}
+
+func (w *narrow) Write(p []byte) (int, error) {
+	if w.failed {
+		w.after++
+	}
+	n := min(w.room, len(p))
+	w.room -= n
+	w.taken.Write(p[:n])
+	if n < len(p) {
+		w.failed = true
+		return n, w.err
+	}
+	return n, nil
+}
+
+func TestStdoutThatFailsIsNotWrittenAgain(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "/secret/path", Err: syscall.ENOSPC}
+	for name, tt := range map[string]struct {
+		err     error
+		class   fault.Class
+		code    string
+		message string
+	}{
+		"a full disk":          {full, fault.Output, "output.write", "stdout took 2 of 5 bytes: no space left on device"},
+		"a short write":        {nil, fault.Output, "output.write", "stdout took 2 of 5 bytes: short write"},
+		"a reader that left":   {&fs.PathError{Op: "write", Err: syscall.EPIPE}, fault.BrokenPipe, "output.broken_pipe", "the reader of stdout went away after 2 of 5 bytes"},
+		"a pipe of the module": {io.ErrClosedPipe, fault.BrokenPipe, "output.broken_pipe", "the reader of stdout went away after 2 of 5 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &narrow{room: 2, err: tt.err}
+			g := newRig(t, Options{Stdout: w})
+			d := record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "12345"}, transcript.Text{Text: "6"}}}
+			err := g.r.Deliver(d)
+			e := fault.As(err)
+			if e == nil || e.Class != tt.class || e.Code != tt.code || e.Message != tt.message {
+				t.Fatalf("Deliver: %#v, want class %v, code %s, message %q", e, tt.class, tt.code, tt.message)
+			}
+			if tt.err != nil && !errors.Is(err, tt.err) {
+				t.Errorf("the cause is lost: %v", err)
+			}
+			again := g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Tool{CallID: "c", Name: "t", Status: transcript.ToolRunning}}})
+			if again != err {
+				t.Errorf("a later delivery gives %v, want the first error", again)
+			}
+			if last := g.r.Outcome(outcome(func(o *verdict.Outcome) { o.ExitCode = tt.class.Code() })); last != err {
+				t.Errorf("the outcome gives %v, want the first error", last)
+			}
+			if w.after != 0 {
+				t.Errorf("%d writes after the failure", w.after)
+			}
+			if g.err.String() == "" || !strings.Contains(g.err.String(), "verdict: accepted (exit ") {
+				t.Errorf("stderr %q does not tell the verdict", g.err.String())
+			}
+		})
+	}
+}
+
+// Also where stdout fails, a script finds exactly one outcome, on stderr.
+func TestOutcomeGoesToStderrWhenStdoutIsGone(t *testing.T) {
+	whole := outcome(func(o *verdict.Outcome) { o.Text, o.Items = "secret answer", []verdict.ItemText{{Text: "secret item"}} })
+	for _, format := range []Format{JSON, JSONL} {
+		for name, tt := range map[string]struct {
+			room   int // in records
+			exit   int
+			given  int
+			record string
+		}{
+			"before the outcome":           {room: 0, given: 15, exit: 15},
+			"at the outcome":               {room: 1, given: 0, exit: 15},
+			"at the outcome of a signal":   {room: 1, given: 130, exit: 130},
+			"before, and a signal came in": {room: 0, given: 143, exit: 143},
+		} {
+			t.Run(format.String()+" "+name, func(t *testing.T) {
+				w := &narrow{err: syscall.ENOSPC}
+				if tt.room > 0 {
+					probe := newRig(t, Options{Format: format})
+					probe.identity()
+					w.room = probe.out.Len() + 10
+				}
+				g := newRig(t, Options{Format: format, Stdout: w})
+				first := g.r.Identity(record.Identity{
+					ActionID:       "act_1",
+					CapabilityID:   "cap:hermes_agent:qa:chat_stream",
+					URL:            "http://127.0.0.1:8080/base path",
+					IdempotencyKey: "key-1",
+					StateFile:      "/state/state.jsonl",
+					Resume:         []string{"aipctl", "action", "events", "http://127.0.0.1:8080/base path", "act_1", "--follow"},
+					Cancel:         []string{"aipctl", "action", "cancel", "http://127.0.0.1:8080/base path", "act_1"},
+				})
+				if failed := first != nil; failed != (format == JSONL && tt.room == 0) {
+					t.Fatalf("the identity gave %v", first)
+				}
+				o := *whole
+				o.ExitCode = tt.given
+				if format == JSON && tt.room == 0 {
+					// Nothing is written before the outcome, so nothing can have failed.
+					o.ExitCode = 0
+					if tt.given > fault.HangUp.Code() {
+						o.ExitCode = tt.given
+					}
+				}
+				err := g.r.Outcome(&o)
+				if fault.ClassOf(err) != fault.Output {
+					t.Errorf("Outcome: %v", err)
+				}
+				var got verdict.Outcome
+				if err := json.Unmarshal(g.err.Bytes(), &got); err != nil {
+					t.Fatalf("stderr is no outcome: %v: %q", err, g.err.String())
+				}
+				if strings.Count(g.err.String(), "\n") != 1 {
+					t.Errorf("stderr is not one line: %q", g.err.String())
+				}
+				if got.Verdict != "accepted" || got.ExitCode != tt.exit || got.Type != "outcome" {
+					t.Errorf("the outcome says %s, exit %d, want accepted, exit %d", got.Verdict, got.ExitCode, tt.exit)
+				}
+				if strings.Contains(g.err.String(), "secret") {
+					t.Errorf("the answer got to stderr: %q", g.err.String())
+				}
+				if w.after != 0 {
+					t.Errorf("%d writes after the failure", w.after)
+				}
+				if o.Text != "secret answer" {
+					t.Error("the caller's outcome was changed")
+				}
+			})
+		}
+	}
+}
+
+// A failure at the very end shows in the last line, for the exit code is
+// already on its way to the shell.
+func TestTextOutcomeTellsOfItsOwnFailure(t *testing.T) {
+	w := &narrow{room: 1, err: syscall.ENOSPC}
+	g := newRig(t, Options{Stdout: w, Quiet: true})
+	g.deliver(0, transcript.Text{Text: "a"})
+	if err := g.r.Outcome(outcome(nil)); fault.ClassOf(err) != fault.Output {
+		t.Errorf("Outcome: %v", err)
+	}
+	if !strings.Contains(g.err.String(), "verdict: accepted (exit 15)") {
+		t.Errorf("stderr %q", g.err.String())
+	}
+}
+
+func TestPipeWithoutReaderIsABrokenPipe(t *testing.T) {
+	for _, format := range []Format{Text, JSONL} {
+		t.Run(format.String(), func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			g := newRig(t, Options{Stdout: w, Format: format})
+			g.r.mode.tick(noon)
+			_ = g.r.Identity(record.Identity{ActionID: "act_1"})
+			err = g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "secret"}}})
+			if fault.ClassOf(err) != fault.BrokenPipe {
+				t.Fatalf("Deliver: %v", err)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error repeats the text: %v", err)
+			}
+			g.err.Reset()
+			g.r.Error(err)
+			if g.err.Len() > 0 {
+				t.Errorf("a message for nobody: %q", g.err.String())
+			}
+		})
+	}
+}
+
+func TestFullDeviceIsAnOutputError(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	defer full.Close()
+	g := newRig(t, Options{Stdout: full})
+	err = g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "abc"}}})
+	if e := fault.As(err); e == nil || e.Class != fault.Output || e.Message != "stdout took 0 of 3 bytes: no space left on device" {
+		t.Errorf("Deliver: %v", err)
+	}
+}
+
+// stuck blocks in Write until it is let go.
+type stuck struct{ release chan struct{} }
+
+func (w stuck) Write(p []byte) (int, error) {
+	<-w.release
+	return len(p), nil
+}
+
+// A reader that does not read must not keep a person from leaving.
+func TestAbandonFreesAWriteThatNobodyTakes(t *testing.T) {
+	for _, format := range []Format{Text, JSONL} {
+		t.Run(format.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := stuck{make(chan struct{})}
+				g := newRig(t, Options{Stdout: w, Format: format})
+				done := make(chan error, 1)
+				go func() {
+					if err := g.r.Identity(record.Identity{ActionID: "act_1"}); err != nil {
+						done <- err
+						return
+					}
+					done <- g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "a"}}})
+				}()
+				synctest.Wait()
+				select {
+				case err := <-done:
+					t.Fatalf("the write did not wait: %v", err)
+				default:
+				}
+				g.r.Abandon()
+				g.r.Abandon()
+				err := <-done
+				if e := fault.As(err); e == nil || e.Class != fault.Output || e.Code != "output.abandoned" {
+					t.Fatalf("the waiting call gave %v", err)
+				}
+				if last := g.r.Outcome(outcome(func(o *verdict.Outcome) { o.Verdict, o.ExitCode = "pending", 130 })); last != err {
+					t.Errorf("Outcome: %v", last)
+				}
+				if s := g.err.String(); !strings.Contains(s, "pending") || !strings.Contains(s, "130") {
+					t.Errorf("stderr does not tell how it was left: %q", s)
+				}
+				close(w.release)
+			})
+		})
+	}
+}
+
+func TestAbandonedStdoutIsNotWritten(t *testing.T) {
+	g := newRig(t, Options{})
+	g.deliver(0, transcript.Text{Text: "a"})
+	g.r.Abandon()
+	err := g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "b"}}})
+	if fault.ClassOf(err) != fault.Output || g.out.String() != "a" {
+		t.Errorf("Deliver: %v, stdout %q", err, g.out.String())
+	}
+}
+
+// deaf is a stderr that is closed.
+type deaf struct{}
+
+func (deaf) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestClosedStderrCostsNothing(t *testing.T) {
+	g := newRig(t, Options{Stderr: deaf{}})
+	g.identity()
+	g.play(toolFrames)
+	g.outcome(nil)
+	if got := g.out.String(); got != "Checking: level 3.2 m.\n" {
+		t.Errorf("stdout %q", got)
+	}
+}
