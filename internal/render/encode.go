@@ -44,15 +44,19 @@ func escape(b []byte) []byte {
 		return b
 	}
 	out := make([]byte, 0, len(b)+len(b)/8)
+	var last []byte // the character before, where it stands raw
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		switch {
 		case r == utf8.RuneError && n == 1:
 			out = append(out, "\ufffd"...)
-		case risky(r):
+			last = nil
+		case risky(last, b[:n], r):
 			out = appendEscape(out, r)
+			last = nil
 		default:
 			out = append(out, b[:n]...)
+			last = b[:n]
 		}
 		b = b[n:]
 	}
@@ -62,12 +66,14 @@ func escape(b []byte) []byte {
 // marks pass in text, where scripts need them; an escape costs JSON nothing.
 const marks = "\u200e\u200f"
 
-func risky(r rune) bool {
+// risky reports whether the character c, which is r, is not printed in text
+// after the one before it.
+func risky(before, c []byte, r rune) bool {
 	if r < utf8.RuneSelf {
 		return r == 0x7f
 	}
-	s := string(r)
-	return sanitize.Line(s).String() != s || strings.Contains(marks, s)
+	s := string(before) + string(c)
+	return sanitize.Line(s).String() != s || strings.ContainsRune(marks, r)
 }
 
 func appendEscape(dst []byte, r rune) []byte {

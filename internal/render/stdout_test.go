@@ -181,7 +181,6 @@ func TestPipeWithoutReaderIsABrokenPipe(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := newRig(t, Options{Stdout: w, Format: format})
-			g.r.mode.tick(noon)
 			_ = g.r.Identity(record.Identity{ActionID: "act_1"})
 			err = g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "secret"}}})
 			if fault.ClassOf(err) != fault.BrokenPipe {
