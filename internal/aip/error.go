@@ -70,27 +70,6 @@ func (e *ProtocolError) RemoteStatus() int {
 	return int(*n)
 }
 
-// Member returns the value of one name of a JSON object without decoding the
-// rest; empty when v is no object or has no such name, or null there.
-func Member(v jsontext.Value, name string) jsontext.Value {
-	if len(v) == 0 || v.Kind() != '{' {
-		return nil
-	}
-	var found jsontext.Value
-	dec := jsontext.NewDecoder(bytes.NewBuffer(v), lenient...)
-	err := object(dec, func(n string) (err error) {
-		if n != name {
-			return dec.SkipValue()
-		}
-		found, err = value(dec)
-		return err
-	})
-	if err != nil || found.Kind() == 'n' {
-		return nil
-	}
-	return found
-}
-
 func protocolError(dec *jsontext.Decoder) (*ProtocolError, error) {
 	switch dec.PeekKind() {
 	case '{':

@@ -38,3 +38,7 @@ func (c *Client) log(x Exchange) {
 		c.o.Log(x)
 	}
 }
+
+// LoggedHeaders returns the names of the response headers that a log may
+// show, in the order in which it shows them.
+func LoggedHeaders() []string { return append([]string(nil), loggedHeaders...) }

@@ -20,6 +20,8 @@ type CallPlan struct {
 	Operation string
 	Intent    state.Intent
 	Explicit  bool // the id was given, so the daemon is asked for it first
+	// RunsAtMost is how long the action can run after its submit.
+	RunsAtMost time.Duration
 	// Wait bounds the client's waiting; nil takes the defaults: no bound while
 	// the submit is open, then a minute past the time the action can still run.
 	Wait              *time.Duration
@@ -76,7 +78,7 @@ func probe(ctx context.Context, net Network, id string) error {
 }
 
 func probeFault(err error, id string) error {
-	f := readFault(err)
+	f := ReadFault(err)
 	if f.Class != fault.Auth && f.Class != fault.Usage {
 		f.Class = fault.Unavailable
 	}
@@ -84,9 +86,9 @@ func probeFault(err error, id string) error {
 	return f.WithAction(id)
 }
 
-// readFault classifies a failed read for a person: not reached is
+// ReadFault classifies a failed read for a person: not reached is
 // unavailable, refused is auth, unknown ids read by their codes.
-func readFault(err error) *fault.Error {
+func ReadFault(err error) *fault.Error {
 	if f := fault.As(err); f != nil {
 		c := *f
 		return &c

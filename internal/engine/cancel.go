@@ -119,9 +119,9 @@ func (r *run) cancelRefused(ctx context.Context, err error) (*verdict.Outcome, e
 	if errors.As(err, &remote) {
 		switch {
 		case remote.Code() == "auth.identity_resolution_failed":
-			return nil, readFault(err).WithAction(r.id).WithHint("this daemon resolves no identities, so it refuses every cancel; ask its operator")
+			return nil, ReadFault(err).WithAction(r.id).WithHint("this daemon resolves no identities, so it refuses every cancel; ask its operator")
 		case remote.Status == 401 || remote.Status == 403:
-			return nil, readFault(err).WithAction(r.id)
+			return nil, ReadFault(err).WithAction(r.id)
 		case remote.Code() == "resource.not_found" || remote.Code() == "action.not_found":
 			return nil, fault.New(fault.NotFound, remote.Code(), "the daemon does not know this action").WithAction(r.id).
 				WithHint("check the URL and the token; an action that runs on another node looks the same")

@@ -112,7 +112,7 @@ func (r *run) readPages(ctx context.Context) error {
 	case signalOf(ctx) != 0:
 		return context.Cause(ctx)
 	case err != nil:
-		return readFault(err).WithAction(r.id)
+		return ReadFault(err).WithAction(r.id)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (w *watcher) refused(ctx context.Context, f *feed) (*verdict.Outcome, error
 
 func (w *watcher) unreadable(ctx context.Context, cause error, f found) (*verdict.Outcome, error) {
 	submitted := w.plan.Known != nil && w.plan.Known.Intent != nil
-	rf := readFault(cause)
+	rf := ReadFault(cause)
 	if submitted && rf.Class != fault.Auth || f.reading == fault.Pending {
 		return w.conclude(ctx, f), nil
 	}
@@ -368,7 +368,7 @@ func (w *watcher) pollResult(ctx context.Context, wait *time.Duration) (found, e
 // unread says what a result that could not be read means: an id that this
 // client has submitted is unknown, any other was not reached.
 func (w *watcher) unread(err error, f found) (found, error) {
-	rf := readFault(err)
+	rf := ReadFault(err)
 	submitted := w.plan.Known != nil && w.plan.Known.Intent != nil
 	switch rf.Class {
 	case fault.Unknown, fault.Pending:

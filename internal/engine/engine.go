@@ -20,7 +20,6 @@ import (
 	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/aipctl/aipctl/internal/cursor"
 	"github.com/aipctl/aipctl/internal/state"
-	"github.com/aipctl/aipctl/internal/verdict"
 )
 
 // Network is the daemon as one principal sees it.
@@ -82,28 +81,6 @@ const (
 	cancelWait  = 30 * time.Second // for the end after a cancel on interrupt
 	lastWords   = 3 * time.Second  // for what is written after a signal
 )
-
-// Contract timeouts where no contract was read: the daemon ends the action at
-// the smaller of this and the action's own.
-func contractTimeout(operation string) time.Duration {
-	switch {
-	case operation == "operator":
-		return 900 * time.Second
-	case verdict.Streams(operation):
-		return 300 * time.Second
-	default:
-		return 60 * time.Second
-	}
-}
-
-// RunsAtMost is how long an action can still run after its submit.
-func RunsAtMost(operation string, own *uint64) time.Duration {
-	most := contractTimeout(operation)
-	if own != nil && *own < uint64(most/time.Millisecond) {
-		return time.Duration(*own) * time.Millisecond
-	}
-	return most
-}
 
 // filterName is the canonical spelling of what a stream was asked for; it
 // binds a cursor.

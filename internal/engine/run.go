@@ -295,12 +295,6 @@ func (r *run) stateTrouble(err error) error {
 	return r.warn("state.write", msg+"; the run goes on, and the last cursor is printed at its end")
 }
 
-// stopped reports whether an error means that the run must end now, and not
-// that something is amiss with the daemon.
-func stopped(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || fault.ClassOf(err) == fault.BrokenPipe
-}
-
 // lastly gives what is written after a signal its own short time.
 func lastly(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), lastWords)

@@ -30,14 +30,11 @@ func (c *call) settleCall(f *feed, w *wait, end ending) *verdict.Outcome {
 	if w.reading != nil && w.reading.NotSent && end == atClosed {
 		return c.rejected(ctx, w.reading)
 	}
-	if end == atWaitsEnd {
-		open := c.reply == nil
-		if !open && c.reply.err == nil && c.reply.body.Result != nil && !c.followOnReply(w) {
-			end = atReply // the bound ran out while the pages were still quiet
-		} else {
-			reading, why := c.waitedOut(ctx, open)
-			return c.undecided(ctx, reading, why)
-		}
+	// A reply that holds the outcome stands, though the wait ran out while more
+	// of the stream was hoped for.
+	if end == atWaitsEnd && !c.replyDecides(w) {
+		reading, why := c.waitedOut(ctx, c.reply == nil)
+		return c.undecided(ctx, reading, why)
 	}
 	if err := c.drain(ctx); err != nil {
 		return c.interrupted(ctx)
@@ -48,7 +45,20 @@ func (c *call) settleCall(f *feed, w *wait, end ending) *verdict.Outcome {
 	return c.settle(ctx, c.findResult(ctx, w))
 }
 
-func (c *call) followOnReply(w *wait) bool { return w.followOn(c.reply.body.Result) }
+// replyDecides reports whether the reply alone says how the action ended.
+func (c *call) replyDecides(w *wait) bool {
+	if w.reading != nil {
+		return true
+	}
+	if c.reply == nil || c.reply.err != nil || c.reply.body.Result == nil {
+		return false
+	}
+	switch c.reply.body.Result.Status {
+	case aip.StatusPendingApproval, aip.StatusRequiresHuman:
+		return false
+	}
+	return !w.followOn(c.reply.body.Result)
+}
 
 // rejected ends a call whose answer says that nothing ran.
 func (c *call) rejected(ctx context.Context, reading *verdict.SubmitReading) *verdict.Outcome {

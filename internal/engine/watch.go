@@ -103,7 +103,7 @@ func (w *wait) boundAfterReply() {
 		return
 	}
 	w.bounded = true
-	left := RunsAtMost(w.operation, w.plan.Action.TimeoutMS) + afterExpiry - w.cfg.Now().Sub(w.started)
+	left := w.plan.RunsAtMost + afterExpiry - w.cfg.Now().Sub(w.started)
 	w.deadline = time.NewTimer(max(left, 0))
 }
 

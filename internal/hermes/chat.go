@@ -1,7 +1,6 @@
 package hermes
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 
@@ -111,47 +110,11 @@ func providerError(v jsontext.Value) (transcript.ProviderError, bool) {
 // fields are the members of one JSON object, undecoded.
 type fields map[string]jsontext.Value
 
-func members(v jsontext.Value) fields {
-	if len(v) == 0 || v.Kind() != '{' {
-		return nil
-	}
-	m := fields{}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil
-	}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return m
-		}
-		key := name.String()
-		val, err := dec.ReadValue()
-		if err != nil {
-			return m
-		}
-		m[key] = val.Clone()
-	}
-	return m
-}
+func members(v jsontext.Value) fields { return aip.Members(v) }
 
 func elements(v jsontext.Value) []jsontext.Value {
-	if len(v) == 0 || v.Kind() != '[' {
-		return nil
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil
-	}
-	var out []jsontext.Value
-	for dec.PeekKind() != ']' {
-		val, err := dec.ReadValue()
-		if err != nil {
-			return out
-		}
-		out = append(out, val.Clone())
-	}
-	return out
+	list, _ := aip.Elements(v)
+	return list
 }
 
 func (m fields) has(name string) bool { _, ok := m[name]; return ok }

@@ -74,7 +74,7 @@ func decodeAgain(data jsontext.Value) jsontext.Value {
 		return data
 	}
 	v := jsontext.Value(s)
-	if !v.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+	if !aip.Valid(v) {
 		return data
 	}
 	return v

@@ -22,6 +22,12 @@ func NewActionID() string {
 
 var actionID = regexp.MustCompile(`^act_[A-Za-z0-9._-]{1,120}$`)
 
+// NewMessageID mints an envelope's message id: "msg_" and a UUIDv7 as 32 hex
+// digits. A daemon takes each one once, so every sending needs its own.
+func NewMessageID() string {
+	return "msg_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
+}
+
 // ParseActionID checks an action id that a person gave: "act_" and 1 to 120 of
 // [A-Za-z0-9._-]. Errors are of class [fault.Usage]; for the id of a stored
 // response or of an approval they name the command that takes it.

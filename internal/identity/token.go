@@ -57,7 +57,9 @@ func (Token) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 func (Token) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // TokenSource is where the caller's token comes from. File wins over Env; with
-// neither there is no token.
+// neither there is no token. Printing one shows no value, but as an unexported
+// field of something that is printed it would: hold it no longer than it takes
+// to call Load.
 type TokenSource struct {
 	File string // path of the token file
 	Env  string // value of AIP_TOKEN

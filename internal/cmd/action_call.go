@@ -1,0 +1,331 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/contract"
+	"github.com/aipctl/aipctl/internal/engine"
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/identity"
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/render"
+	"github.com/aipctl/aipctl/internal/state"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+)
+
+// callOptions are the flags of action call.
+type callOptions struct {
+	urlArg      string
+	capability  string
+	endpoint    string
+	input       string
+	prompt      string
+	inputGiven  bool
+	promptGiven bool
+	actionID    string
+	actionGiven bool
+	key         string
+	keyGiven    bool
+	mode        string
+	timeout     time.Duration
+	timeGiven   bool
+	detach      bool
+	dryRun      bool
+	onInterrupt string
+}
+
+func newCallCmd(r *run) *cobra.Command {
+	o := &callOptions{}
+	c := &cobra.Command{
+		Use:   "call [URL] CAPABILITY (--input JSON|@FILE|- | --prompt TEXT|@FILE|-)",
+		Short: "Submit an action, follow it, and exit by how it ended",
+		Long: `Records the intent in the state file, submits the action once, follows its
+stream, shows the answer, and settles.
+
+It never submits the same intent again by itself: after a lost reply it only
+reads. Ctrl-C stops the watching, not the action.
+
+Exit codes: 0 only when every check passed; 2, 3, 4, 12, 13 and 14 say that
+nothing ran because of this call; see ` + "`aipctl help exit-codes`" + `.`,
+		Example: `  aipctl action call http://127.0.0.1:8700 cap:hermes_agent:lab:chat_stream --prompt 'Say hello'
+  aipctl action call chat_stream --endpoint lab --input @request.json -o jsonl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw, rest := takeURL(args)
+			o.urlArg = raw
+			if len(rest) == 0 {
+				if env := r.Env("AIP_CAPABILITY_ID"); env != "" {
+					rest = []string{env}
+				}
+			}
+			if err := argCount(cmd, rest, 1, 1, "the capability"); err != nil {
+				return err
+			}
+			o.capability = rest[0]
+			f := cmd.Flags()
+			o.inputGiven, o.promptGiven = f.Changed("input"), f.Changed("prompt")
+			o.actionGiven, o.keyGiven, o.timeGiven = f.Changed("action-id"), f.Changed("idempotency-key"), f.Changed("timeout")
+			return r.runCall(cmd.Context(), cmd, o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.input, "input", "", "the action's input: a JSON object, @`FILE`, or - for stdin; sent as given")
+	f.StringVar(&o.prompt, "prompt", "", "a `TEXT` to build the smallest right input from, @FILE, or - (@@ for a leading @)")
+	f.StringVar(&o.endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream")
+	f.StringVar(&o.actionID, "action-id", "", "the action's `ID`; a new one is made when absent")
+	f.StringVar(&o.key, "idempotency-key", "", "one `KEY` for exactly this intent; sent only when given or required")
+	f.StringVar(&o.mode, "mode", "auto", "auto, sync, async or streaming")
+	f.DurationVar(&o.timeout, "timeout", 0, "the action's own time limit; the daemon takes the smaller of it and the contract's")
+	f.BoolVar(&o.detach, "detach", false, "submit async and return on the acknowledgement, which promises only queued")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check everything and print the redacted envelope; nothing is sent or written")
+	f.StringVar(&o.onInterrupt, "on-interrupt", "detach", "what Ctrl-C does to the action: detach or cancel")
+	return c
+}
+
+// prepared is a call that has passed every check.
+type prepared struct{ plan engine.CallPlan }
+
+func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) error {
+	p, err := r.prepareCall(o)
+	if err != nil {
+		return err
+	}
+	out := r.renderer()
+	d, err := r.connect(o.urlArg, out)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	file, flag, err := r.journal()
+	if err != nil {
+		return err
+	}
+	if file == nil && !o.dryRun {
+		return usageError("state.required", "a call cannot run without a state file: its id must be on disk before it is sent").
+			WithHint("give another file with --state FILE")
+	}
+	k := known{file: file, flag: flag}
+	if file != nil {
+		if k.view, k.report, err = file.Load(ctx); err != nil {
+			return err
+		}
+	}
+	facts, err := checkInput(p.plan.Operation, p.plan.Action.Input)
+	if err != nil {
+		return err
+	}
+	facts.warnConversation(k.view)
+	r.completeIntent(p, d, facts)
+	envelope, err := p.plan.Action.Envelope("msg_dry_run", r.Now())
+	if err != nil {
+		return inputError("json", "the input cannot be put into an envelope")
+	}
+	if len(envelope) > aip.MaxEnvelopeBytes {
+		return inputError("too_large", "the envelope is %d bytes; a daemon takes at most %d", len(envelope), aip.MaxEnvelopeBytes)
+	}
+	if o.dryRun {
+		return r.dryRun(out, p, k)
+	}
+	cfg := r.config(d, out, k, p.plan.Action.ID, true)
+	cfg.Sink = &announced{Renderer: out, warnings: append(facts.warnings, k.report.Warnings()...)}
+	return r.drive(ctx, out, func() (int, error) {
+		outcome, err := engine.Call(ctx, cfg, p.plan)
+		if err != nil {
+			return 0, err
+		}
+		return outcome.ExitCode, nil
+	})
+}
+
+// drive runs an engine call beside the renderer's clock.
+func (r *run) drive(ctx context.Context, out *render.Renderer, do func() (int, error)) error {
+	tctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ticking := make(chan struct{})
+	go func() {
+		defer close(ticking)
+		out.Run(tctx)
+	}()
+	code, err := do()
+	stop()
+	<-ticking
+	if err != nil {
+		_ = out.Close()
+		return err
+	}
+	return ended(code)
+}
+
+// announced shows the warnings about the input right after the identity.
+type announced struct {
+	*render.Renderer
+	warnings []string
+}
+
+func (a *announced) Identity(v record.Identity) error {
+	if err := a.Renderer.Identity(v); err != nil {
+		return err
+	}
+	for _, w := range a.warnings {
+		if err := a.Warning(record.Warning{Head: record.NewHead(record.TypeWarning), Code: "input", Message: w}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareCall makes every check that needs neither disk nor network.
+func (r *run) prepareCall(o *callOptions) (*prepared, error) {
+	capability, err := identity.QualifyCapability(o.capability, o.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{}
+	a := &p.plan.Action
+	a.CapabilityID = capability.ID
+	p.plan.Operation = capability.Operation
+	if a.Input, err = r.callInput(o, capability.Operation); err != nil {
+		return nil, err
+	}
+	a.ID = identity.NewActionID()
+	if o.actionGiven {
+		if err := identity.ParseActionID(o.actionID); err != nil {
+			return nil, err
+		}
+		a.ID, p.plan.Explicit = o.actionID, true
+	}
+	built := contract.Builtin(capability.Operation)
+	switch {
+	case o.keyGiven && strings.TrimSpace(o.key) == "":
+		return nil, usageError("usage.key", "--idempotency-key is blank, which protects nothing").WithHint("give one key for exactly this intent, or leave the flag out")
+	case o.keyGiven:
+		a.IdempotencyKey = o.key
+	case built.KeyRequired:
+		a.IdempotencyKey = identity.NewIdempotencyKey()
+	}
+	if a.Mode, err = callMode(o, built); err != nil {
+		return nil, err
+	}
+	if o.timeGiven {
+		ms := o.timeout.Milliseconds()
+		if ms < 1 {
+			return nil, usageError("usage.duration", "--timeout must be at least a millisecond")
+		}
+		u := uint64(ms)
+		a.TimeoutMS = &u
+	}
+	p.plan.RunsAtMost = built.RunsAtMost(a.TimeoutMS)
+	switch o.onInterrupt {
+	case "detach":
+	case "cancel":
+		p.plan.CancelOnInterrupt = true
+	default:
+		return nil, usageError("usage.on_interrupt", "--on-interrupt is detach or cancel, not %q", o.onInterrupt)
+	}
+	p.plan.Detach = o.detach
+	p.plan.Wait = r.opts.waitGiven()
+	return p, nil
+}
+
+func (r *run) callInput(o *callOptions, operation string) (jsontext.Value, error) {
+	switch {
+	case o.inputGiven && o.promptGiven:
+		return nil, usageError("usage.input", "--input and --prompt cannot stand together")
+	case !o.inputGiven && !o.promptGiven:
+		return nil, usageError("usage.input", "the action has no input").WithHint("give --input JSON|@FILE|- or --prompt TEXT|@FILE|-")
+	case o.promptGiven:
+		raw, err := r.readSource(o.prompt, "prompt")
+		if err != nil {
+			return nil, err
+		}
+		return promptInput(operation, raw)
+	}
+	raw, err := r.readSource(o.input, "input")
+	return jsontext.Value(raw), err
+}
+
+func callMode(o *callOptions, built contract.Contract) (string, error) {
+	mode := o.mode
+	switch mode {
+	case "auto":
+		mode = built.Mode
+		if o.detach {
+			mode = aip.ModeAsync
+		}
+	case aip.ModeSync, aip.ModeStreaming:
+		if o.detach {
+			return "", usageError("usage.mode", "--detach submits async; --mode %s contradicts it", mode)
+		}
+	case aip.ModeAsync:
+	default:
+		return "", usageError("usage.mode", "--mode is auto, sync, async or streaming, not %q", mode)
+	}
+	return mode, nil
+}
+
+func (r *run) completeIntent(p *prepared, d *daemon, facts *inputFacts) {
+	a := p.plan.Action
+	c, _ := identity.ParseCapability(a.CapabilityID)
+	p.plan.Intent = state.Intent{
+		CapabilityID: a.CapabilityID, Endpoint: c.Endpoint, Operation: c.Operation,
+		IdempotencyKey: a.IdempotencyKey, Mode: a.Mode, TimeoutMS: a.TimeoutMS,
+		URL: d.url, Principal: d.principal, InputHash: identity.InputHash(a.Input),
+		SessionID: facts.sessionID, SessionKey: facts.sessionKey, Conversation: facts.conversation,
+		PreviousResponseID: facts.previousResponseID, Store: facts.store, MaxEvents: facts.maxEvents,
+	}
+}
+
+// dryRun prints the envelope without the words of the input.
+func (r *run) dryRun(out *render.Renderer, p *prepared, k known) error {
+	if old := k.action(p.plan.Action.ID); old != nil && old.Intent != nil && old.NotSent == nil {
+		return usageError("state.duplicate_intent", "this state file has an intent under this action id already").
+			WithAction(p.plan.Action.ID).WithHint("read it with `aipctl action events %s --follow --include-chunks`, or choose another id", p.plan.Action.ID)
+	}
+	a := p.plan.Action
+	a.Input = redactInput(a.Input)
+	envelope, err := a.Envelope("msg_dry_run", r.Now())
+	if err != nil {
+		return fault.New(fault.Internal, "dry_run", "the envelope cannot be built")
+	}
+	_, err = fmt.Fprintf(r.Stdout, "%s\n", envelope)
+	if err != nil {
+		return fault.New(fault.Output, "output.write", "stdout could not be written in full")
+	}
+	return nil
+}
+
+// redactInput keeps the shape of an input: names, and how long each string
+// is.
+func redactInput(v jsontext.Value) jsontext.Value {
+	switch v.Kind() {
+	case '"':
+		s, _ := aip.Unquote(v)
+		q, _ := jsontext.AppendQuote(nil, fmt.Sprintf("[redacted, %d bytes]", len(s)))
+		return q
+	case '[':
+		list, _ := aip.Elements(v)
+		out := []byte{'['}
+		for i, e := range list {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, redactInput(e)...)
+		}
+		return append(out, ']')
+	case '{':
+		out := []byte{'{'}
+		for i, name := range memberNames(v) {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out, _ = jsontext.AppendQuote(out, name)
+			out = append(append(out, ':'), redactInput(aip.Members(v)[name])...)
+		}
+		return append(out, '}')
+	}
+	return v
+}

@@ -1,0 +1,263 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/engine"
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/identity"
+	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/verdict"
+	"github.com/spf13/cobra"
+)
+
+// target is one action at one daemon.
+type target struct {
+	urlArg string
+	id     string
+}
+
+// takeTarget reads [URL] ACTION. Only where env is set may AIP_ACTION_ID
+// stand in for the action.
+func (r *run) takeTarget(cmd *cobra.Command, args []string, env bool) (target, error) {
+	raw, rest := takeURL(args)
+	if len(rest) == 0 && env {
+		if id := r.Env("AIP_ACTION_ID"); id != "" {
+			rest = []string{id}
+		}
+	}
+	if err := argCount(cmd, rest, 1, 1, "the action id"); err != nil {
+		return target{}, err
+	}
+	return target{raw, rest[0]}, identity.ParseActionID(rest[0])
+}
+
+// eventsOptions are the flags of action events.
+type eventsOptions struct {
+	follow bool
+	chunks bool
+	from   string
+}
+
+func newEventsCmd(r *run) *cobra.Command {
+	o := &eventsOptions{}
+	c := &cobra.Command{
+		Use:   "events [URL] ACTION [--follow] [--include-chunks]",
+		Short: "Read or follow the durable events of an action",
+		Long: `Reads the events of an action that exists. With --follow it waits for the end
+and settles like a call; with --follow --include-chunks it shows the answer like
+one too, from where the last reading stopped.
+
+It never submits or cancels anything.
+
+Exit codes: with --follow those of ` + "`aipctl action call`" + `; without, 0 once the pages
+were read.`,
+		Example: `  aipctl action events act_0198c0ffee --follow --include-chunks
+  aipctl action events http://127.0.0.1:8700 act_0198c0ffee -o jsonl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := r.takeTarget(cmd, args, true)
+			if err != nil {
+				return err
+			}
+			return r.runEvents(cmd.Context(), cmd, t, o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.follow, "follow", false, "wait for the end, and settle")
+	f.BoolVar(&o.chunks, "include-chunks", false, "show the answer too")
+	f.StringVar(&o.from, "from", engine.FromSaved, "where to begin: saved, start, or a `CURSOR`")
+	return c
+}
+
+func (r *run) runEvents(ctx context.Context, cmd *cobra.Command, t target, o *eventsOptions) error {
+	if o.from == "" {
+		return usageError("usage.from", "--from is saved, start, or a cursor")
+	}
+	out := r.renderer()
+	d, err := r.connect(t.urlArg, out)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	k := r.readState(cmd)
+	plan := engine.FollowPlan{ActionID: t.id, Known: k.action(t.id), View: k.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
+	sink := &announced{Renderer: out, warnings: k.warnings()}
+	cfg := r.config(d, sink, k, t.id, o.chunks)
+	if !o.follow {
+		return r.listEvents(ctx, out, sink, cfg, plan)
+	}
+	if !o.chunks && r.opts.output == "text" {
+		cfg.Sink = &eventLines{announced: sink}
+	}
+	return r.drive(ctx, out, func() (int, error) {
+		outcome, err := engine.Events(ctx, cfg, plan)
+		if err != nil {
+			return 0, err
+		}
+		return outcome.ExitCode, nil
+	})
+}
+
+// warnings are what a reading command says of a state file it cannot use.
+func (k known) warnings() []string {
+	w := k.report.Warnings()
+	if k.warn != "" {
+		w = append(w, k.warn+"; the cursor cannot be kept, and the last one is printed at the end")
+	}
+	return w
+}
+
+func newStatusCmd(r *run) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status [URL] ACTION",
+		Short: "Read the durable view of an action",
+		Long: `Reads the state of an action as the daemon reports it. A streaming action that
+runs reads unknown until it has ended, and so does one that was never seen:
+unknown is no proof that nothing ran.
+
+It never waits for a result and never judges one; see ` + "`aipctl action result`" + `.
+
+Exit codes: 0, and 9 when the state is unknown.`,
+		Example: `  aipctl action status act_0198c0ffee
+  aipctl action status http://127.0.0.1:8700 act_0198c0ffee -o json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := r.takeTarget(cmd, args, true)
+			if err != nil {
+				return err
+			}
+			return r.runStatus(cmd.Context(), cmd, t)
+		},
+	}
+}
+
+func (r *run) runStatus(ctx context.Context, cmd *cobra.Command, t target) error {
+	out := r.renderer()
+	d, err := r.connect(t.urlArg, out)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	k := r.readState(cmd)
+	if a := k.action(t.id); a != nil && a.NotSent != nil {
+		return fault.New(fault.Unavailable, "action.not_sent", "nothing ran under this action id: its submit was not sent (%s)", a.NotSent.Code).
+			WithAction(t.id).WithHint("submit it again with `aipctl action call`")
+	}
+	st, err := engine.WaitStatus(ctx, d.client, t.id, r.opts.waitGiven(), r.Now)
+	if err != nil {
+		return err
+	}
+	if err := out.Status(st); err != nil {
+		return err
+	}
+	if st.State == aip.StateUnknown {
+		out.Note(sanitize.Static("unknown is no proof that nothing ran: a running stream reads so until it has ended"))
+		return ended(fault.Unknown.Code())
+	}
+	return nil
+}
+
+func newResultCmd(r *run) *cobra.Command {
+	return &cobra.Command{
+		Use:   "result [URL] ACTION [--wait D]",
+		Short: "Read and judge the stored result of an action",
+		Long: `Reads the stored result and judges it like a call, with the chunks that the
+daemon keeps as evidence. With --wait it polls until there is one.
+
+It never moves the saved cursor and never submits anything.
+
+Exit codes: those of ` + "`aipctl action call`" + `; 8 while there is no result, 9 when the daemon
+does not know the action.`,
+		Example: `  aipctl action result act_0198c0ffee
+  aipctl action result act_0198c0ffee --wait 2m -o json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := r.takeTarget(cmd, args, true)
+			if err != nil {
+				return err
+			}
+			return r.runResult(cmd.Context(), cmd, t)
+		},
+	}
+}
+
+func (r *run) runResult(ctx context.Context, cmd *cobra.Command, t target) error {
+	out := r.renderer()
+	d, err := r.connect(t.urlArg, out)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	k := r.readState(cmd)
+	cfg := r.config(d, &announced{Renderer: out, warnings: k.report.Warnings()}, k, t.id, true)
+	return r.drive(ctx, out, func() (int, error) {
+		outcome, err := engine.Result(ctx, cfg, engine.ResultPlan{ActionID: t.id, Known: k.action(t.id), Wait: r.opts.waitGiven()})
+		if err != nil {
+			return 0, err
+		}
+		return outcome.ExitCode, nil
+	})
+}
+
+func newCancelCmd(r *run) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use:   "cancel [URL] ACTION [--reason TEXT] [--wait D]",
+		Short: "Ask for the end of an action, and read what became of it",
+		Long: `Requests the cancellation, then reads the state as the daemon reports it: the
+answer to the request is an acknowledgement and no outcome. Without --wait it
+waits 10 seconds for the end; --wait 0 does not wait.
+
+It undoes nothing: model calls, messages and memory writes that were made stay.
+
+Exit codes: 0 cancelled, or acknowledged and not waited for; 12 it had ended
+otherwise; 8 acknowledged but not ended within the wait; 13 not known there;
+4 refused; 9 no answer, the action may stop all the same.`,
+		Example: `  aipctl action cancel act_0198c0ffee --reason 'no longer needed'
+  aipctl action cancel http://127.0.0.1:8700 act_0198c0ffee --wait 30s`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := r.takeTarget(cmd, args, false)
+			if err != nil {
+				return err
+			}
+			return r.runCancel(cmd.Context(), cmd, t, reason)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the daemon's record")
+	return c
+}
+
+// cancelWait is how long a cancel waits for the end without --wait.
+const cancelWait = 10 * time.Second
+
+func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reason string) error {
+	out := r.renderer()
+	d, err := r.connect(t.urlArg, out)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	k := r.readState(cmd)
+	cfg := r.config(d, &cancelSink{announced: &announced{Renderer: out}}, k, t.id, true)
+	wait := cancelWait
+	if given := r.opts.waitGiven(); given != nil {
+		wait = *given
+	}
+	return r.drive(ctx, out, func() (int, error) {
+		outcome, err := engine.Cancel(ctx, cfg, engine.CancelPlan{ActionID: t.id, Reason: reason, Known: k.action(t.id), Wait: wait})
+		if err != nil {
+			return 0, err
+		}
+		return outcome.ExitCode, nil
+	})
+}
+
+// cancelSink shows the outcome as what became of the cancellation.
+type cancelSink struct{ *announced }
+
+// Outcome implements the engine's sink.
+func (s *cancelSink) Outcome(o *verdict.Outcome) error { return s.CancelOutcome(o) }

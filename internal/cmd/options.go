@@ -1,0 +1,406 @@
+package cmd
+
+import (
+	"io"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/client"
+	"github.com/aipctl/aipctl/internal/cursor"
+	"github.com/aipctl/aipctl/internal/engine"
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/identity"
+	"github.com/aipctl/aipctl/internal/render"
+	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/state"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// globalOptions are the flags of every network command.
+type globalOptions struct {
+	url            string
+	tokenFile      string
+	tokenFilePeer  string
+	caFile         string
+	caFilePeer     string
+	stateFile      string
+	output         string
+	color          string
+	quiet          bool
+	verbose        bool
+	debugHTTP      bool
+	connectTimeout time.Duration
+	idleTimeout    time.Duration
+	wait           time.Duration
+	maxEventBytes  int64
+	maxResultBytes int64
+	allowPlaintext bool
+	yes            bool
+	includeRaw     bool
+	showLabels     bool
+	showErrors     bool
+
+	flags *pflag.FlagSet // to tell a flag that was given from its default
+}
+
+func newGlobalOptions() *globalOptions { return &globalOptions{} }
+
+func (o *globalOptions) bind(root *cobra.Command) {
+	f := root.PersistentFlags()
+	o.flags = f
+	f.StringVar(&o.url, "url", "", "the daemon's `URL`, a path prefix included (AIP_URL)")
+	f.StringVar(&o.tokenFile, "token-file", "", "owner-only `FILE` with the bearer token (AIP_TOKEN_FILE)")
+	f.StringVar(&o.tokenFilePeer, "native-bearer-token-file", "", "the same as --token-file")
+	f.StringVar(&o.caFile, "ca-file", "", "PEM `FILE` with certificates to trust beside the system's")
+	f.StringVar(&o.caFilePeer, "native-tls-ca-file", "", "the same as --ca-file")
+	f.StringVar(&o.stateFile, "state", "", "the state `FILE`, or off (AIPCTL_STATE)")
+	f.StringVarP(&o.output, "output", "o", "text", "what stdout carries: text, json or jsonl")
+	f.StringVar(&o.color, "color", "auto", "auto, always or never")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "only errors, and the end of what was not accepted")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more, on stderr")
+	f.BoolVar(&o.debugHTTP, "debug-http", false, "log each HTTP exchange on stderr, redacted")
+	f.DurationVar(&o.connectTimeout, "connect-timeout", 10*time.Second, "for a connection, and for TLS on it")
+	f.DurationVar(&o.idleTimeout, "idle-timeout", 45*time.Second, "longest silence of a stream: three keep-alives")
+	f.DurationVar(&o.wait, "wait", 0, "how long to wait for the action to end")
+	f.Int64Var(&o.maxEventBytes, "max-event-bytes", 8<<20, "largest event of a stream")
+	f.Int64Var(&o.maxResultBytes, "max-result-bytes", 512<<20, "largest result")
+	f.BoolVar(&o.allowPlaintext, "allow-plaintext", false, "let a token cross http:// to a host that is not this machine")
+	f.BoolVar(&o.yes, "yes", false, "answer yes where a command would ask")
+	f.BoolVar(&o.includeRaw, "include-raw", false, "keep raw_data in chunk records")
+	f.BoolVar(&o.showLabels, "show-labels", false, "show tool labels, which are raw commands, without a terminal too")
+	f.BoolVar(&o.showErrors, "show-provider-errors", false, "show messages of provider errors without a terminal too")
+}
+
+func (o *globalOptions) changed(name string) bool {
+	f := o.flags.Lookup(name)
+	return f != nil && f.Changed
+}
+
+// waitGiven is --wait when it was given; nil otherwise.
+func (o *globalOptions) waitGiven() *time.Duration {
+	if !o.changed("wait") {
+		return nil
+	}
+	w := o.wait
+	return &w
+}
+
+func (o *globalOptions) colorMode() render.ColorMode {
+	m, err := render.ParseColor(o.color)
+	if err != nil {
+		return render.ColorMode(0)
+	}
+	return m
+}
+
+// formatFromArgs finds the output format for an error that came before the
+// flags were read.
+func (o *globalOptions) formatFromArgs(args []string) render.Format {
+	name := o.output
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	for i, a := range args {
+		switch {
+		case (a == "-o" || a == "--output") && i+1 < len(args):
+			name = args[i+1]
+		case strings.HasPrefix(a, "--output="):
+			name = strings.TrimPrefix(a, "--output=")
+		case strings.HasPrefix(a, "-o") && !strings.HasPrefix(a, "--") && len(a) > 2:
+			name = strings.TrimPrefix(strings.TrimPrefix(a, "-o"), "=")
+		}
+	}
+	f, err := render.ParseFormat(name)
+	if err != nil {
+		return render.Text
+	}
+	return f
+}
+
+// check refuses values that no command can work with.
+func (o *globalOptions) check() error {
+	if _, err := render.ParseFormat(o.output); err != nil {
+		return err
+	}
+	if _, err := render.ParseColor(o.color); err != nil {
+		return err
+	}
+	for name, d := range map[string]time.Duration{"connect-timeout": o.connectTimeout, "idle-timeout": o.idleTimeout} {
+		if d <= 0 {
+			return usageError("usage.duration", "--%s must be longer than nothing, not %s", name, d)
+		}
+	}
+	if o.wait < 0 {
+		return usageError("usage.duration", "--wait cannot be negative")
+	}
+	if o.maxEventBytes < 1024 || o.maxEventBytes > 1<<30 {
+		return usageError("usage.bytes", "--max-event-bytes must lie between 1024 and 1073741824")
+	}
+	if o.maxResultBytes < 1024 {
+		return usageError("usage.bytes", "--max-result-bytes must be at least 1024")
+	}
+	for _, pair := range [][2]string{{"token-file", "native-bearer-token-file"}, {"ca-file", "native-tls-ca-file"}} {
+		for _, name := range pair {
+			if o.changed(name) && o.flags.Lookup(name).Value.String() == "" {
+				return usageError("usage.file", "--%s was given without a file name", name).
+					WithHint("a shell variable may be empty; give a file, or leave the flag out")
+			}
+		}
+		if a, b := o.flags.Lookup(pair[0]), o.flags.Lookup(pair[1]); a.Changed && b.Changed && a.Value.String() != b.Value.String() {
+			return usageError("usage.file", "--%s and --%s name two different files", pair[0], pair[1])
+		}
+	}
+	return nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// daemon is one resolved daemon with everything to reach it.
+type daemon struct {
+	base      *url.URL
+	url       string
+	tokenFile string // empty when the token comes from the environment
+	caFile    string
+	principal string
+	client    *client.Client
+}
+
+// IsURL reports whether an argument is the daemon and not an object.
+func isURL(s string) bool {
+	l := strings.ToLower(s)
+	return strings.HasPrefix(l, "http://") || strings.HasPrefix(l, "https://")
+}
+
+// takeURL splits the optional leading URL off the arguments.
+func takeURL(args []string) (raw string, rest []string) {
+	if len(args) > 0 && isURL(args[0]) {
+		return args[0], args[1:]
+	}
+	return "", args
+}
+
+// connect resolves url, token and CA file: flag before environment. The
+// token file is read here once, so that a bad one is refused before anything
+// is written or sent.
+func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
+	o := r.opts
+	if arg != "" && o.changed("url") && o.url != arg {
+		return nil, usageError("url.twice", "two daemons are named: the argument and --url")
+	}
+	raw := first(arg, o.url)
+	if raw == "" && !o.changed("url") {
+		raw = r.Env("AIP_URL")
+	}
+	if raw == "" {
+		return nil, usageError("url.missing", "no daemon is named").
+			WithHint("give its URL as the first argument, with --url, or in AIP_URL; `aipctl demo` needs none")
+	}
+	base, err := client.ParseBase(raw)
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{base: base, url: base.String()}
+	source := identity.TokenSource{File: first(o.tokenFile, o.tokenFilePeer)}
+	if source.File == "" {
+		source.File = first(r.Env("AIP_TOKEN_FILE"), r.Env("GETAIP_NATIVE_BEARER_TOKEN_FILE"))
+	}
+	if source.File == "" {
+		source.Env = r.Env("AIP_TOKEN")
+	}
+	d.tokenFile = source.File
+	token, err := source.Load()
+	if err != nil {
+		return nil, err
+	}
+	if !token.IsZero() && base.Scheme == "http" && !client.Loopback(base) && !o.allowPlaintext {
+		return nil, usageError("url.plaintext_token", "a token would cross http:// to a host that is not this machine").
+			WithHint("use https://, or give --allow-plaintext if the path to the host is safe")
+	}
+	d.principal = identity.Fingerprint(token)
+	d.caFile = first(o.caFile, o.caFilePeer, r.Env("GETAIP_NATIVE_TLS_CA_FILE"))
+	redact := sanitize.NewRedactor(token.Reveal())
+	d.client, err = client.New(client.Options{
+		Base: base, CAFile: d.caFile,
+		Token: func() (string, error) {
+			t, err := source.Load()
+			return t.Reveal(), err
+		},
+		ConnectTimeout: o.connectTimeout, HeaderTimeout: o.idleTimeout, IdleTimeout: o.idleTimeout,
+		MaxResultBytes: o.maxResultBytes, AllowPlaintext: o.allowPlaintext,
+		UserAgent: "aipctl/" + r.Version.Version + " (" + runtime.GOOS + ")", Now: r.Now,
+		Log: r.httpLog(out, redact),
+	})
+	return d, err
+}
+
+// secrets are what the environment and the token file may hold; they are
+// taken out of everything on stderr, whoever put them there.
+func (r *run) secrets() []string {
+	var out []string
+	source := identity.TokenSource{File: first(r.opts.tokenFile, r.opts.tokenFilePeer, r.Env("AIP_TOKEN_FILE"), r.Env("GETAIP_NATIVE_BEARER_TOKEN_FILE"))}
+	if t, err := source.Load(); err == nil && !t.IsZero() {
+		out = append(out, t.Reveal())
+	}
+	if v := strings.TrimSpace(r.Env("AIP_TOKEN")); v != "" {
+		out = append(out, v)
+	}
+	return out
+}
+
+// redacted wraps a stream so that no line on it holds the token.
+func (r *run) redacted(w io.Writer) io.Writer {
+	secrets := r.secrets()
+	if len(secrets) == 0 {
+		return w
+	}
+	return &redactingWriter{w: w, r: sanitize.NewRedactor(secrets...)}
+}
+
+type redactingWriter struct {
+	w io.Writer
+	r *sanitize.Redactor
+}
+
+// Write takes whole lines, as the renderer writes them.
+func (w *redactingWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.w, w.r.String(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// httpLog shows exchanges on stderr: one line with -v, headers too with
+// --debug-http.
+func (r *run) httpLog(out *render.Renderer, redact *sanitize.Redactor) func(client.Exchange) {
+	if !r.opts.verbose && !r.opts.debugHTTP {
+		return nil
+	}
+	return func(x client.Exchange) {
+		answer := sanitize.Format("%s", sanitize.Line(x.Failure))
+		if x.Status != 0 {
+			answer = sanitize.Int(int64(x.Status))
+			if x.Code != "" {
+				answer = sanitize.Format("%s %s", answer, sanitize.LineMax(redact.String(x.Code), 80))
+			}
+		}
+		line := sanitize.Format("http: %s %s -> %s in %s, sent %s bytes", sanitize.Line(x.Method), sanitize.Line(x.Route), answer, sanitize.Duration(x.Took), sanitize.Int(int64(x.Sent)))
+		out.Log(line)
+		if !r.opts.debugHTTP {
+			return
+		}
+		for _, name := range client.LoggedHeaders() {
+			if v, ok := x.Header[name]; ok {
+				out.Log(sanitize.Format("http:   %s: %s", sanitize.Line(name), sanitize.LineMax(redact.String(v), 120)))
+			}
+		}
+	}
+}
+
+// renderer makes the sink of this run.
+func (r *run) renderer() *render.Renderer {
+	format, _ := render.ParseFormat(r.opts.output)
+	out := render.New(render.Options{
+		Stdout: r.Stdout, Stderr: r.redacted(r.Stderr), Format: format, StdoutTTY: r.StdoutTTY, StderrTTY: r.StderrTTY,
+		Color: r.opts.colorMode(), Env: r.Env, Quiet: r.opts.quiet, Verbose: r.opts.verbose,
+		ShowLabels: r.opts.showLabels, ShowProviderErrors: r.opts.showErrors, IncludeRaw: r.opts.includeRaw,
+		Width: r.Width, Now: r.Now,
+	})
+	r.abandon(out.Abandon)
+	return out
+}
+
+// stateOff is the value of --state that keeps nothing.
+const stateOff = "off"
+
+// journal opens the state file; nil for --state off.
+func (r *run) journal() (*state.File, string, error) {
+	path := r.opts.stateFile
+	if path == "" && r.opts.changed("state") {
+		return nil, "", usageError("usage.state", "--state was given without a file name").WithHint("give a file, or off")
+	}
+	given := path != ""
+	if path == "" {
+		path = r.Env("AIPCTL_STATE")
+		given = path != ""
+	}
+	if path == stateOff {
+		return nil, stateOff, nil
+	}
+	if path == "" {
+		p, err := state.DefaultPath(r.Env, runtime.GOOS)
+		if err != nil {
+			return nil, "", err
+		}
+		path = p
+	}
+	f := state.New(path, state.WithNow(r.Now))
+	if !given {
+		return f, "", nil
+	}
+	return f, path, nil
+}
+
+// known is what a reading command knows of the past: without a readable
+// state file it works all the same, and says so.
+type known struct {
+	file   *state.File
+	view   *state.View
+	report state.Report
+	flag   string // value of --state to repeat in commands
+	warn   string // why no cursor can be kept
+}
+
+func (r *run) readState(cmd *cobra.Command) known {
+	f, flag, err := r.journal()
+	k := known{file: f, flag: flag}
+	if err != nil {
+		k.file, k.warn = nil, fault.As(err).Message
+		return k
+	}
+	if f == nil {
+		return k
+	}
+	view, report, err := f.Load(cmd.Context())
+	if err != nil {
+		k.file, k.warn = nil, fault.As(err).Message
+		return k
+	}
+	k.view, k.report = view, report
+	return k
+}
+
+func (k known) action(id string) *state.Action { return k.view.Action(id) }
+
+// config puts a run of the engine together.
+func (r *run) config(d *daemon, out engine.Sink, k known, actionID string, chunks bool) engine.Config {
+	cfg := engine.Config{
+		Net: d.client, Sink: out, Now: r.Now,
+		MessageID: identity.NewMessageID,
+		Binding:   r.binding(d, actionID, chunks),
+		Idle:      r.opts.idleTimeout, MaxEventBytes: int(r.opts.maxEventBytes), Raw: r.opts.includeRaw,
+		CursorAtEnd: r.opts.output == "json", Document: r.opts.output == "json",
+	}
+	if !r.demo {
+		cfg.Commands = r.commands(d, k.flag)
+	}
+	if k.file != nil {
+		cfg.Journal = k.file
+		cfg.StateFile = k.file.Path()
+	}
+	return cfg
+}
+
+func (r *run) binding(d *daemon, actionID string, chunks bool) cursor.Binding {
+	return engine.BindingFor(d.url, d.principal, actionID, chunks)
+}

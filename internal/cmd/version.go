@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/spf13/cobra"
+)
+
+type versionRecord struct {
+	record.Head
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func newVersionCmd(r *run) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Long:    "Prints version, commit, build date and Go version. It never asks the network.",
+		Example: "  aipctl version\n  aipctl version -o json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			out := r.renderer()
+			v := versionRecord{
+				Head: record.NewHead("version"), Version: r.Version.Version, Commit: r.Version.Commit, Date: r.Version.Date,
+				Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+			}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				v.fillFrom(info)
+			}
+			if err := out.Record(v); err != nil {
+				return err
+			}
+			line := sanitize.Format("aipctl %s", sanitize.Line(v.Version))
+			if v.Commit != "" {
+				line = sanitize.Format("%s (%s)", line, sanitize.LineMax(v.Commit, 12))
+			}
+			return out.Line(sanitize.Format("%s, %s %s/%s", line, sanitize.Line(v.Go), sanitize.Line(v.OS), sanitize.Line(v.Arch)))
+		},
+	}
+}
+
+// fillFrom takes what the Go toolchain stamped where the linker set nothing.
+func (v *versionRecord) fillFrom(info *debug.BuildInfo) {
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && v.Commit == "":
+			v.Commit = s.Value
+		case s.Key == "vcs.time" && v.Date == "":
+			v.Date = s.Value
+		}
+	}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error { return argCount(cmd, args, 0, 0, "nothing") }
