@@ -88,7 +88,7 @@ func (r *run) runDemo(ctx context.Context, cmd *cobra.Command, o *demoOptions) e
 	if err != nil {
 		return fault.New(fault.State, "demo.state", "no folder for a temporary state file can be made").Wrap(err).WithHint("set TMPDIR to a folder that can be written")
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := r.pointAt(server, filepath.Join(dir, "state.jsonl")); err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func startDaemon(ctx context.Context, o daemonOptions) (*embedded, error) {
 	token := rand.Text()
 	tokenFile, remove, err := writeToken(o.tokenOut, token)
 	if err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	server := devserver.New(devserver.Options{Token: token, PathPrefix: o.prefix, Speed: o.speed, KeepAlive: o.keepAlive, Hooks: o.hooks})
@@ -140,7 +140,7 @@ func startDaemon(ctx context.Context, o daemonOptions) (*embedded, error) {
 		}
 	}()
 	e.close = func() {
-		hs.Close()
+		_ = hs.Close() // ends the follow streams; there is nothing to save
 		server.Close()
 		remove()
 	}
@@ -150,14 +150,14 @@ func startDaemon(ctx context.Context, o daemonOptions) (*embedded, error) {
 // writeToken puts the token into an owner-only file, which is never an
 // existing one.
 func writeToken(path, token string) (name string, remove func(), err error) {
-	remove = func() { os.Remove(path) }
+	remove = func() { _ = os.Remove(path) }
 	if path == "" {
 		dir, err := os.MkdirTemp("", "aipctl-dev-")
 		if err != nil {
 			return "", nil, fault.New(fault.State, "dev.token", "no folder for the token can be made").Wrap(err).WithHint("give a file with --token-out FILE")
 		}
 		path = filepath.Join(dir, "token")
-		remove = func() { os.RemoveAll(dir) }
+		remove = func() { _ = os.RemoveAll(dir) }
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
