@@ -161,6 +161,7 @@ func runErrors(g *rig) {
 	g.r.Error(fault.New(fault.Unknown, "submit.uncertain", "the reply to the submit was lost").
 		WithAction("act_1").WithHint("look before anything else").WithNext("aipctl", "action", "reconcile", "act 1"))
 	g.r.Error(fault.New(fault.Auth, "auth.\x1b[2J", "a \x1b]52;c;x\a\u009b31m\nforged").WithAction("act_\x7f").WithNext("aipctl", "--url", "http://h/\x1b'\\"))
+	g.r.Error(fault.New(fault.NotFound, "action.not_found", "action act_1 is not known here").WithAction("act_1"))
 	g.r.Error(errors.New("plain trouble"))
 	g.r.Error(fault.New(fault.BrokenPipe, "output.broken_pipe", "nobody is there to read this"))
 }

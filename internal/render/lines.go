@@ -256,8 +256,8 @@ func writeOutcome(con *console, o *verdict.Outcome, full bool) error {
 		if failed = con.record(b); failed == nil {
 			return nil
 		}
-		short.ExitCode = exitAfter(short.ExitCode, failed)
 	}
+	short.ExitCode = exitAfter(short.ExitCode, failed)
 	b, err := encodeOutcome(short)
 	if err != nil {
 		return err

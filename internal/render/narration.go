@@ -286,10 +286,9 @@ func (n *narration) end() error {
 }
 
 func (n *narration) Outcome(o *verdict.Outcome) error {
-	before := n.con.out.failure()
 	failed := n.end()
 	v := *o
-	if before == nil && failed != nil {
+	if failed != nil {
 		v.ExitCode = exitAfter(v.ExitCode, failed)
 	}
 	for _, x := range v.Tools {

@@ -177,9 +177,9 @@ func (r *Renderer) Gap(v record.Gap) error {
 
 // Outcome ends the run; every later call that would show some of it does
 // nothing. Where stdout has failed, also in this very call, JSON and JSON
-// Lines write the outcome to stderr, without text and items, as one line; a
-// failure in this very call also sets the exit code that is shown. The error
-// is the first one that stdout gave. o is not changed.
+// Lines write the outcome to stderr, without text and items, as one line, and
+// the exit code that is shown is that of the failure, unless a signal had ended
+// the run. The error is the first one that stdout gave. o is not changed.
 func (r *Renderer) Outcome(o *verdict.Outcome) error {
 	return r.show(func() error {
 		r.ended = true

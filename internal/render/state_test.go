@@ -1,0 +1,303 @@
+package render
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/transcript"
+)
+
+func plainText(s string) sanitize.Text { return sanitize.Line(s) }
+
+// terminal is what a person at a terminal without colour has.
+func terminal() Options {
+	return Options{StdoutTTY: true, StderrTTY: true, Color: ColorNever, Width: func() int { return 40 }}
+}
+
+func TestStatusLineIsRedrawnInPlace(t *testing.T) {
+	w := &writes{}
+	o := terminal()
+	o.Stderr = w
+	g := newRig(t, o)
+	g.state(record.StateConnecting)
+	g.wait(1500 * time.Millisecond)
+	g.r.Tick(g.clock)
+	g.ok(g.r.State(record.State{State: record.StateReconnecting, Attempt: 2, WaitMS: 1500, Reason: "a reason that is longer than the line"}))
+	g.state(record.StateFollowing)
+	g.deliver(0, transcript.Text{Text: "text"})
+	g.r.Tick(g.clock) // the line holds text now
+	g.deliver(1, transcript.Text{Text: "\n"})
+	g.wait(time.Minute)
+	g.r.Tick(g.clock)
+	g.r.Note(plainText("a line"))
+	g.state(record.StateSettling)
+	g.ok(g.r.Close())
+	g.r.Tick(g.clock)
+	clear := func(n int) string { return "\r" + strings.Repeat(" ", n) + "\r" }
+	want := []string{
+		"\rconnecting, 0s",
+		"\rconnecting, 1s",
+		"\rreconnecting, attempt 2 in 1.5s: a rea…",
+		"\rfollowing, 1s" + strings.Repeat(" ", 39-13),
+		clear(39),
+		"\rfollowing, 1m01s",
+		clear(16) + "a line\n",
+		"\rsettling, 1m01s",
+		clear(15),
+	}
+	if !slices.Equal(w.all, want) {
+		t.Errorf("stderr\n%q\nwant\n%q", w.all, want)
+	}
+}
+
+func TestStatusLineOnlyWhereItCanBeRedrawn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(*Options)
+		want bool
+	}{
+		"a terminal":             {func(*Options) {}, true},
+		"without colour":         {func(o *Options) { o.Env = environment("NO_COLOR", "1") }, true},
+		"with the answer piped":  {func(o *Options) { o.StdoutTTY = false }, true},
+		"with one JSON document": {func(o *Options) { o.Format = JSON }, true},
+		"CI is off":              {func(o *Options) { o.Env = environment("CI", "false") }, true},
+		"a pipe":                 {func(o *Options) { o.StderrTTY = false }, false},
+		"quiet":                  {func(o *Options) { o.Quiet = true }, false},
+		"a dumb terminal":        {func(o *Options) { o.Env = environment("TERM", "dumb") }, false},
+		"a CI log":               {func(o *Options) { o.Env = environment("CI", "true") }, false},
+		"with records":           {func(o *Options) { o.Format = JSONL }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := terminal()
+			tt.edit(&o)
+			g := newRig(t, o)
+			g.identity()
+			g.state(record.StateFollowing)
+			g.r.Tick(g.clock)
+			if got := strings.Contains(g.err.String(), "\r"); got != tt.want {
+				t.Errorf("redrawn = %v, want %v: %q", got, tt.want, g.err.String())
+			}
+			g.outcome(nil)
+			if strings.Contains(g.out.String(), "\r") {
+				t.Errorf("stdout %q", g.out.String())
+			}
+			if strings.HasSuffix(strings.TrimRight(g.err.String(), "\r"), "0s") {
+				t.Errorf("the status line is left behind: %q", g.err.String())
+			}
+		})
+	}
+}
+
+// A log has a line for each change, and for each minute in which it would
+// otherwise be silent.
+func TestLogHasAHeartbeatAMinute(t *testing.T) {
+	g := newRig(t, Options{})
+	tick := func(seconds int) {
+		for range seconds {
+			g.wait(time.Second)
+			g.r.Tick(g.clock)
+		}
+	}
+	tick(90) // nothing is going on yet
+	g.state(record.StateConnecting)
+	tick(59)
+	g.state(record.StateFollowing)
+	g.deliver(0, transcript.Text{Text: "stdout is elsewhere"})
+	tick(59)
+	g.state(record.StateFollowing) // the same state is no change
+	tick(62)
+	g.r.Note(plainText("a line"))
+	tick(60)
+	g.state(record.StateSettling)
+	g.ok(g.r.Close())
+	tick(120)
+	want := `2030-01-15T12:01:30Z connecting
+2030-01-15T12:02:29Z following
+2030-01-15T12:03:29Z still following, 1m59s
+2030-01-15T12:04:29Z still following, 2m59s
+a line
+2030-01-15T12:05:30Z still following, 4m00s
+2030-01-15T12:05:30Z settling
+`
+	if got := g.err.String(); got != want {
+		t.Errorf("stderr\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Where both streams are one log, text breaks the silence as well, and a line
+// of ours does not begin within one of the text.
+func TestOneLogForBothStreams(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	g := newRig(t, Options{Stdout: log, Stderr: log})
+	g.state(record.StateFollowing)
+	g.wait(50 * time.Second)
+	g.deliver(0, transcript.Text{Text: "some"})
+	g.wait(50 * time.Second)
+	g.r.Tick(g.clock)
+	g.deliver(1, transcript.Tool{Name: "t", Status: transcript.ToolRunning})
+	g.deliver(2, transcript.Text{Text: " text\n"})
+	g.deliver(3, transcript.Tool{Name: "t", Status: transcript.ToolCompleted})
+	g.ok(g.r.Close())
+	got, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "2030-01-15T12:00:00Z following\nsome\ntool t running\n text\ntool t completed 0s\n"
+	if string(got) != want {
+		t.Errorf("log %q, want %q", got, want)
+	}
+}
+
+func TestRunTicksUntilItIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g rig
+		r := New(Options{Stderr: &g.err, Now: time.Now})
+		if err := r.State(record.State{State: record.StateFollowing}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { r.Run(ctx); close(stopped) }()
+		time.Sleep(3*time.Minute + time.Second/2)
+		cancel()
+		<-stopped
+		time.Sleep(3 * time.Minute)
+		if got := strings.Count(g.err.String(), "still following"); got != 3 {
+			t.Errorf("%d heartbeats in three minutes, want 3: %q", got, g.err.String())
+		}
+	})
+}
+
+func TestPlaceOfTheStreams(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	a, b := file("a"), file("b")
+	_, pipe, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pipe.Close() })
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { null.Close() })
+	for name, tt := range map[string]struct {
+		o    Options
+		want place
+	}{
+		"one terminal":               {Options{StdoutTTY: true, StderrTTY: true}, together},
+		"one file":                   {Options{Stdout: a, Stderr: a}, together},
+		"one pipe":                   {Options{Stdout: pipe, Stderr: pipe}, together},
+		"two files":                  {Options{Stdout: a, Stderr: b}, apart},
+		"a file and a terminal":      {Options{Stdout: a, StderrTTY: true}, apart},
+		"nowhere and a terminal":     {Options{Stdout: null, StderrTTY: true}, apart},
+		"a pipe that may lead to it": {Options{Stdout: pipe, Stderr: b, StderrTTY: true}, unsure},
+		"a terminal and a file":      {Options{StdoutTTY: true, Stderr: b}, unsure},
+		"a writer of the caller":     {Options{Stdout: &strings.Builder{}, Stderr: b}, unsure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := placeOf(tt.o.withDefaults()); got != tt.want {
+				t.Errorf("placeOf = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// An answer that goes to a file leaves the terminal to the status line.
+func TestStatusLineStaysWhileTheAnswerGoesToAFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := &writes{}
+	o := terminal()
+	o.StdoutTTY, o.Stdout, o.Stderr = false, f, w
+	g := newRig(t, o)
+	g.state(record.StateFollowing)
+	g.deliver(0, transcript.Text{Text: "in the middle"})
+	g.wait(time.Second)
+	g.r.Tick(g.clock)
+	if want := []string{"\rfollowing, 0s", "\rfollowing, 1s"}; !slices.Equal(w.all, want) {
+		t.Errorf("stderr %q, want %q", w.all, want)
+	}
+}
+
+func TestThoughtsAreShownByLines(t *testing.T) {
+	think := func(s string) transcript.Op { return transcript.Thought{Text: s} }
+	long := strings.Repeat("x", thoughtMax)
+	for name, tt := range map[string]struct {
+		o    Options
+		ops  []transcript.Op
+		want string
+	}{
+		"not in a log":                     {Options{}, []transcript.Op{think("a\n")}, ""},
+		"in a log on request":              {Options{Verbose: true}, []transcript.Op{think("a\n")}, "thought: a\n"},
+		"on a terminal":                    {terminal(), []transcript.Op{think("a\n")}, "thought: a\n"},
+		"never when quiet":                 {Options{Verbose: true, Quiet: true}, []transcript.Op{think("a\n")}, ""},
+		"pieces make a line":               {Options{Verbose: true}, []transcript.Op{think("a"), think("b\nc"), think("\n")}, "thought: ab\nthought: c\n"},
+		"empty lines are none":             {Options{Verbose: true}, []transcript.Op{think("\n \n\na\n")}, "thought: a\n"},
+		"what is held comes before others": {Options{Verbose: true}, []transcript.Op{think("a"), transcript.Note{}}, "thought: a\nunknown frame: kind data, sequence 1\n"},
+		"a long line is not held for ever": {Options{Verbose: true}, []transcript.Op{think(long), think("y")}, "thought: " + long + "y\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, tt.o)
+			for i, op := range tt.ops {
+				g.deliver(uint64(i), op)
+			}
+			if g.err.String() != tt.want || g.out.Len() > 0 {
+				t.Errorf("stderr %q, want %q; stdout %q", g.err.String(), tt.want, g.out.String())
+			}
+		})
+	}
+	g := newRig(t, Options{Verbose: true})
+	g.deliver(0, think("held"))
+	g.r.Tick(g.clock)
+	if g.err.String() != "thought: held\n" {
+		t.Errorf("a tick leaves it: %q", g.err.String())
+	}
+}
+
+// Labels and messages fill the line of a terminal and not more.
+func TestLabelsFitTheLine(t *testing.T) {
+	for width, want := range map[int]string{
+		40: "tool t running: \u6f22\u5b57\u6f22\u5b57\u6f22\u5b57\u6f22\u5b57\u6f22\u5b57\u6f22…\n",
+		20: "tool t running: \u6f22\u5b57\u6f22\u5b57\u6f22…\n", // a few cells at least
+	} {
+		o := terminal()
+		o.Width = func() int { return width }
+		g := newRig(t, o)
+		g.deliver(0, transcript.Tool{Name: "t", Status: transcript.ToolRunning, Label: strings.Repeat("\u6f22\u5b57", 20)})
+		if g.err.String() != want {
+			t.Errorf("width %d: %q, want %q", width, g.err.String(), want)
+		}
+	}
+}
+
+func TestQuietErrorsAreShown(t *testing.T) {
+	g := newRig(t, Options{Quiet: true})
+	g.r.Error(fault.New(fault.Auth, "auth.x", "the token was refused"))
+	if g.err.String() != "aipctl: the token was refused\n" {
+		t.Errorf("stderr %q", g.err.String())
+	}
+}
