@@ -30,15 +30,27 @@ type daemon struct {
 // withDaemon runs f with a daemon inside a synctest bubble.
 func withDaemon(t *testing.T, opts Options, f func(t *testing.T, d *daemon)) {
 	t.Helper()
+	synctest.Test(t, func(t *testing.T) { runDaemon(t, opts, f) })
+}
+
+// withGate is withDaemon with a stream that stands still before one sequence.
+func withGate(t *testing.T, at uint64, f func(t *testing.T, d *daemon, g *gate)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		if opts.Token == "" {
-			opts.Token = token
-		}
-		s := New(opts)
-		d := &daemon{t: t, server: s, prefix: opts.PathPrefix}
-		d.client = &http.Client{Transport: memoryTransport{s.Handler()}}
-		defer s.Close()
-		f(t, d)
+		g := &gate{at: at, held: make(chan struct{}), open: make(chan struct{})}
+		runDaemon(t, Options{Hooks: Hooks{BeforeChunk: g.hook}}, func(t *testing.T, d *daemon) { f(t, d, g) })
+	})
+}
+
+func runDaemon(t *testing.T, opts Options, f func(t *testing.T, d *daemon)) {
+	if opts.Token == "" {
+		opts.Token = token
+	}
+	s := New(opts)
+	defer s.Close()
+	f(t, &daemon{
+		t: t, server: s, prefix: opts.PathPrefix,
+		client: &http.Client{Transport: memoryTransport{s.Handler()}},
 	})
 }
 
@@ -395,16 +407,12 @@ func (d *daemon) chunksOf(actionID string) []chunk {
 	return nil
 }
 
-// gate holds a stream before one sequence.
+// gate holds a stream before one sequence until open is closed.
 type gate struct {
 	at   uint64
 	held chan struct{}
 	open chan struct{}
 	once sync.Once
-}
-
-func newGate(at uint64) *gate {
-	return &gate{at: at, held: make(chan struct{}), open: make(chan struct{})}
 }
 
 func (g *gate) hook(_ string, sequence uint64) {

@@ -15,7 +15,8 @@ func (st *store) enqueue(r *run) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	now := st.now()
-	st.records[r.action.ID] = &record{run: r, status: queued, createdAt: now, updatedAt: now}
+	st.queued++
+	st.records[r.action.ID] = &record{run: r, status: queued, place: st.queued, createdAt: now, updatedAt: now}
 }
 
 // claim takes the oldest queued action for the worker; nil when there is none.
@@ -25,7 +26,7 @@ func (st *store) claim() (*run, time.Duration) {
 	defer st.mu.Unlock()
 	var next *record
 	for _, rec := range st.records {
-		if rec.status == queued && (next == nil || rec.createdAt.Before(next.createdAt)) {
+		if rec.status == queued && (next == nil || rec.place < next.place) {
 			next = rec
 		}
 	}

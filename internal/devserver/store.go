@@ -32,6 +32,7 @@ type store struct {
 	seen    map[string]time.Time    // message ids and until when they are refused
 	counts  map[string]int          // executions, by action
 	submits []string                // action ids of accepted envelopes
+	queued  int                     // submissions queued so far
 }
 
 func newStore(now func() time.Time) *store {
@@ -53,6 +54,7 @@ type record struct {
 	run        *run // the submission it came from
 	status     string
 	attempts   int
+	place      int // in the queue; times may be equal, places are not
 	createdAt  time.Time
 	startedAt  time.Time
 	updatedAt  time.Time
