@@ -179,6 +179,7 @@ type request struct {
 	query  url.Values
 	body   []byte
 	submit bool
+	sent   func() // called when the request was written; nil for none
 }
 
 func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
@@ -238,7 +239,7 @@ func (c *Client) roundTrip(ctx context.Context, r request) (*http.Response, erro
 		}
 		return nil, &TransportError{NoConnection: true, What: "the request cannot be built", Err: err}
 	}
-	trace := newTrace()
+	trace := &trace{sent: r.sent}
 	rt := c.read
 	if r.submit {
 		rt = c.submit

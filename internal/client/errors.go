@@ -45,14 +45,20 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the answer is larger than the %d bytes of %s", e.Limit, e.Flag)
 }
 
-// trace notes whether a connection was obtained.
-type trace struct{ got atomic.Bool }
-
-func newTrace() *trace { return new(trace) }
+// trace notes how far a request got.
+type trace struct {
+	got  atomic.Bool // a connection was obtained
+	sent func()      // called when the request was written; nil for none
+}
 
 func (t *trace) into(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { t.got.Store(true) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil && t.sent != nil {
+				t.sent()
+			}
+		},
 	})
 }
 

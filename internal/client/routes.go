@@ -23,14 +23,15 @@ func actionPath(id string, tail ...string) []string {
 
 // Submit posts one envelope, once, and reads the reply as it comes. It is
 // bounded by ctx alone: a streaming submit answers when the action has ended.
+// sent is called once the request was written in full; it may be nil.
 //
 // The error is *aip.RemoteError for an HTTP answer that is no success, or for
 // an error envelope inside a 200; *TransportError when there was no answer;
 // anything else means that the reply was cut or is no reply.
-func (c *Client) Submit(ctx context.Context, envelope []byte, d aip.ResultDecoding) (*aip.Reply, error) {
+func (c *Client) Submit(ctx context.Context, envelope []byte, sent func(), d aip.ResultDecoding) (*aip.Reply, error) {
 	resp, err := c.roundTrip(ctx, request{
 		method: http.MethodPost, route: "/aip/v1/messages", path: append(append([]string{}, root...), "messages"),
-		body: envelope, submit: true,
+		body: envelope, submit: true, sent: sent,
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
@@ -128,7 +129,6 @@ type call struct {
 	*run
 	plan   CallPlan
 	replyc chan reply
-	posted bool // the submit goroutine was started
 	reply  *reply
 	abort  context.CancelFunc // gives the open submit up
 }
@@ -205,10 +205,11 @@ func (c *call) post(ctx context.Context) error {
 	pctx, abort := context.WithCancel(ctx)
 	c.abort = abort
 	c.replyc = make(chan reply, 1)
-	c.posted = true
+	c.sent = make(chan struct{})
+	sent := sync.OnceFunc(func() { close(c.sent) })
 	go func() {
 		rep := reply{}
-		rep.body, rep.err = c.cfg.Net.Submit(pctx, envelope, collect(&rep.frames))
+		rep.body, rep.err = c.cfg.Net.Submit(pctx, envelope, sent, collect(&rep.frames))
 		rep.at = c.cfg.Now()
 		c.replyc <- rep
 	}()

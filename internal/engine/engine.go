@@ -24,7 +24,8 @@ import (
 
 // Network is the daemon as one principal sees it.
 type Network interface {
-	Submit(ctx context.Context, envelope []byte, d aip.ResultDecoding) (*aip.Reply, error)
+	// Submit calls sent once the request was written in full.
+	Submit(ctx context.Context, envelope []byte, sent func(), d aip.ResultDecoding) (*aip.Reply, error)
 	Result(ctx context.Context, actionID string, d aip.ResultDecoding) (*aip.ActionResult, error)
 	Status(ctx context.Context, actionID string) (*aip.ActionStatus, error)
 	Page(ctx context.Context, q aip.EventsQuery, d aip.Decoding) (*aip.EventsPage, error)
@@ -73,6 +74,7 @@ type Config struct {
 const (
 	openWait    = 2 * time.Second  // for the follow to open before the post
 	quietWait   = 1 * time.Second  // nothing new for so long once the reply holds the result
+	sendGrace   = 2 * time.Second  // for the request to leave, when --wait ends before it has
 	replyGrace  = 2 * time.Second  // for the reply, once the action is terminal
 	pollFirst   = 1 * time.Second  // between two reads of the status
 	pollMost    = 10 * time.Second // grows up to

@@ -40,6 +40,8 @@ type run struct {
 	integrity   verdict.Integrity
 	conflicts   map[uint64]bool
 	lastNew     time.Time
+	news        int           // chunks and events that were new
+	sent        chan struct{} // closed once the submit was written in full; nil without one
 	firstText   *time.Time
 	terminal    bool
 	reconnects  int
@@ -105,10 +107,10 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 			Head: record.NewHead(record.TypeState), State: record.StateReconnecting, Attempt: x.Attempt, Reason: x.Reason, WaitMS: x.Wait.Milliseconds(),
 		}))
 	case follow.Chunk:
-		r.lastNew = r.cfg.Now()
+		r.fresh()
 		return r.chunk(ctx, x)
 	case follow.Event:
-		r.lastNew = r.cfg.Now()
+		r.fresh()
 		e := x.Event
 		return r.show(r.cfg.Sink.Event(record.Event{Head: record.NewHead(record.TypeEvent), ID: e.ID, Kind: e.Kind, OccurredAt: e.OccurredAt, Data: e.Data}))
 	case follow.Cursor:
@@ -134,6 +136,11 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 		return r.warn("frame.unread", "a stream frame could not be read and was passed over")
 	}
 	return nil
+}
+
+func (r *run) fresh() {
+	r.lastNew = r.cfg.Now()
+	r.news++
 }
 
 // chunk shows one chunk and takes it as evidence.

@@ -86,6 +86,7 @@ type wait struct {
 	quiet    *time.Timer // after the reply holds the result
 	poll     *time.Timer // reads of the status while the answer is uncertain
 	pollWait time.Duration
+	extended bool                   // the bound was moved once, for the request to leave
 	reading  *verdict.SubmitReading // of an error reply
 }
 
@@ -143,10 +144,11 @@ func (w *wait) loop() ending {
 				}
 				continue
 			}
+			before := w.news
 			if err := w.item(w.ctx, it); err != nil {
 				return atSignal
 			}
-			if w.quiet != nil && w.lastNewNow() {
+			if w.quiet != nil && w.news > before {
 				w.quiet.Reset(quietWait)
 			}
 		case rep := <-w.replyc:
@@ -164,13 +166,16 @@ func (w *wait) loop() ending {
 				return end
 			}
 		case <-timerC(w.deadline):
+			if !w.hasLeft() && !w.extended {
+				// Giving up a half-sent request would leave its fate open.
+				w.extended = true
+				w.deadline.Reset(sendGrace)
+				continue
+			}
 			return atWaitsEnd
 		}
 	}
 }
-
-// lastNewNow reports whether the item just taken was something new.
-func (w *wait) lastNewNow() bool { return w.lastNew.Equal(w.cfg.Now()) }
 
 // followEnded handles the follower's end while the call goes on.
 func (w *wait) followEnded() ending {
@@ -365,11 +370,29 @@ func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 }
 
 // unsettled is the reading of a run that ended before the action did.
-func (r *run) unsettled() verdict.Reading { return fault.Pending }
+func (r *run) unsettled() verdict.Reading {
+	if r.sent != nil && !r.hasLeft() {
+		return fault.Unknown // the request was cut while it left
+	}
+	return fault.Pending
+}
+
+// hasLeft reports whether the submit was written in full.
+func (r *run) hasLeft() bool {
+	select {
+	case <-r.sent:
+		return true
+	default:
+		return false
+	}
+}
 
 // waitedOut says what is known when --wait ran out: pending only while there
 // is a sign that the action runs.
 func (r *run) waitedOut(ctx context.Context, submitOpen bool) (verdict.Reading, string) {
+	if submitOpen && !r.hasLeft() {
+		return fault.Unknown, "the request could not be sent in full within the wait"
+	}
 	if submitOpen {
 		return fault.Pending, "the submit is still open; the action runs on"
 	}
