@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -239,26 +240,31 @@ func (r *Renderer) Run(ctx context.Context) {
 // the run does not come to an end. It does not wait for anything.
 func (r *Renderer) Abandon() { r.con.out.abandon() }
 
-// placeOf finds out what it can about where the two streams end up.
+// placeOf finds out what it can about where the two streams end up. A writer
+// tells with a Stat method, as an *os.File has one; one that wraps a file can
+// pass it on.
 func placeOf(o Options) place {
 	if o.StdoutTTY && o.StderrTTY {
 		return together
 	}
-	out, ok := o.Stdout.(*os.File)
+	out, ok := stat(o.Stdout)
 	if !ok {
 		return unsure
 	}
-	outInfo, err := out.Stat()
-	if err != nil {
-		return unsure
+	if err, ok := stat(o.Stderr); ok && os.SameFile(out, err) {
+		return together
 	}
-	if errFile, ok := o.Stderr.(*os.File); ok {
-		if errInfo, err := errFile.Stat(); err == nil && os.SameFile(outInfo, errInfo) {
-			return together
-		}
-	}
-	if outInfo.Mode().IsRegular() || outInfo.Mode()&os.ModeCharDevice != 0 && !o.StdoutTTY {
+	if out.Mode().IsRegular() || out.Mode()&fs.ModeCharDevice != 0 && !o.StdoutTTY {
 		return apart
 	}
 	return unsure
+}
+
+func stat(w io.Writer) (fs.FileInfo, bool) {
+	f, ok := w.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return nil, false
+	}
+	info, err := f.Stat()
+	return info, err == nil
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,6 +181,14 @@ func TestRunTicksUntilItIsStopped(t *testing.T) {
 	})
 }
 
+// wrapped changes what is written to a file, and says which file it is.
+type wrapped struct {
+	io.Writer
+	f *os.File
+}
+
+func (w wrapped) Stat() (os.FileInfo, error) { return w.f.Stat() }
+
 func TestPlaceOfTheStreams(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) *os.File {
@@ -207,6 +216,7 @@ func TestPlaceOfTheStreams(t *testing.T) {
 	}{
 		"one terminal":               {Options{StdoutTTY: true, StderrTTY: true}, together},
 		"one file":                   {Options{Stdout: a, Stderr: a}, together},
+		"one file behind a wrapper":  {Options{Stdout: a, Stderr: wrapped{a, a}}, together},
 		"one pipe":                   {Options{Stdout: pipe, Stderr: pipe}, together},
 		"two files":                  {Options{Stdout: a, Stderr: b}, apart},
 		"a file and a terminal":      {Options{Stdout: a, StderrTTY: true}, apart},

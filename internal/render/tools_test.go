@@ -71,7 +71,7 @@ func TestFunctionCallsGoByNameAndID(t *testing.T) {
 	}{
 		"one that runs is a tool":         {[][]transcript.Op{{item(true), tool("running")}, {item(false)}, {tool("completed")}}, "tool search running (call_1)|tool search completed 0s (call_1)"},
 		"one that is only told of is not": {[][]transcript.Op{{item(false)}}, "function call search (call_1)"},
-		"it is told of once":              {[][]transcript.Op{{item(true)}, {item(false)}}, "function call search (call_1)"},
+		"it is told of once":              {[][]transcript.Op{{item(false)}, {item(true)}, {item(false)}}, "function call search (call_1)"},
 		"other items are not calls":       {[][]transcript.Op{{transcript.Item{Kind: "reasoning", CallID: "x"}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
