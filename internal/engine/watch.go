@@ -187,13 +187,12 @@ func (w *wait) followEnded() ending {
 		return going // the signal is handled by its own case
 	}
 	_ = w.warn("follow.refused", "the stream can no longer be followed: "+err.Error()+"; the outcome is read without it")
-	if w.call.reply != nil && w.call.reply.err == nil {
-		return atReply
-	}
-	if w.reading != nil {
+	switch {
+	case w.reading != nil:
 		return atClosed
-	}
-	if w.call.reply != nil {
+	case w.replyDecides(w):
+		return atReply
+	case w.call.reply != nil:
 		w.startPolling()
 	}
 	return going
