@@ -28,6 +28,11 @@ type File struct {
 	lockTimeout time.Duration
 	now         func() time.Time
 
+	// What makes a write outlive a power cut; replaced in tests, which cannot
+	// see whether it happened otherwise.
+	syncFile   func(*os.File) error
+	syncFolder func(dir string) error
+
 	turn   chan struct{} // holds a token while a goroutine writes; a mutex that a context can end
 	lastAt time.Time     // of the last record written; guarded by turn
 }
@@ -44,7 +49,11 @@ func WithNow(now func() time.Time) Option { return func(f *File) { f.now = now }
 // New names a state file. It touches nothing: the first write makes what is
 // missing, the folder as 0700 and the file as 0600.
 func New(path string, opts ...Option) *File {
-	f := &File{path: path, lockTimeout: defaultLockTimeout, now: time.Now, turn: make(chan struct{}, 1)}
+	f := &File{
+		path: path, lockTimeout: defaultLockTimeout, now: time.Now,
+		syncFile: (*os.File).Sync, syncFolder: syncFolder,
+		turn: make(chan struct{}, 1),
+	}
 	for _, o := range opts {
 		o(f)
 	}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -376,60 +376,62 @@ func TestReaderOfATornFileDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-func TestMergeTakesWhatIsMissing(t *testing.T) {
-	lines := bytes.SplitAfter(sound(t), []byte("\n"))
-	newerLine := []byte(`{"v":2,"id":7}` + "\n")
-	mine := place(t, slices.Concat(lines[0], lines[1], newerLine, []byte("torn {")))
-	theirs := place(t, slices.Concat(lines[0][:100], []byte("\n"), newerLine, bytes.Join(lines[1:], nil), []byte(`{"v":3}`)))
-	f := New(mine)
-	got, err := f.Merge(t.Context(), theirs)
-	if err != nil || got.Added != 13 || got.Source.Path != theirs || len(got.Source.Damaged) != 1 || got.Source.Newer != 2 {
-		t.Fatalf("%+v %v", got, err)
+// An intent is on the disk, file and names, before the caller hears of it; where
+// that cannot be had, the record is taken back and the request must not leave.
+func TestWhatIsDurableIsFlushed(t *testing.T) {
+	dir := t.TempDir()
+	f := New(filepath.Join(dir, "state", "aipctl", "state.jsonl"))
+	var done []string
+	var fail error
+	f.syncFile = func(file *os.File) error {
+		fi, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		lines := bytes.Count(read(t, file.Name()), []byte("\n"))
+		done = append(done, fmt.Sprintf("%s with %d lines", strings.TrimPrefix(file.Name(), dir), lines))
+		if fi.Size() == 0 {
+			t.Error("flushed before it was written")
+		}
+		return fail
 	}
-	v, rep := load(t, mine)
-	want, _ := load(t, "testdata/sound.jsonl")
-	if d := cmpViews(want, v); d != "" || rep.Newer != 2 || len(rep.Damaged) != 1 || rep.Records != 14 {
-		t.Errorf("%+v (-want +got):\n%s", rep, d)
+	f.syncFolder = func(d string) error {
+		done = append(done, "names in "+strings.TrimPrefix(d, dir))
+		return nil
 	}
-	before := read(t, mine)
-	for _, again := range []string{theirs, mine} {
-		if got, err := f.Merge(t.Context(), again); err != nil || got.Added != 0 {
-			t.Errorf("a second merge: %+v %v", got, err)
+	name := filepath.FromSlash("/state/aipctl/state.jsonl")
+	for _, step := range []struct {
+		rule string
+		do   func() error
+		want []string
+	}{
+		{"the first write", func() error { return f.Append(t.Context(), false, *at("1", 1, cursorAt("c", nil))) },
+			[]string{"names in " + filepath.FromSlash("/state"), "names in ", "names in " + filepath.FromSlash("/state/aipctl")}},
+		{"an intent", func() error { return f.RecordIntent(t.Context(), "act_1", Intent{}, true) }, []string{name + " with 2 lines"}},
+		{"a cursor", func() error { return f.Append(t.Context(), false, *at("2", 1, cursorAt("c", nil))) }, nil},
+		{"a durable record", func() error { return f.Append(t.Context(), true, *at("3", 1, notSent(""))) }, []string{name + " with 4 lines"}},
+	} {
+		done = nil
+		if err := step.do(); err != nil {
+			t.Fatal(step.rule, err)
+		}
+		if d := cmp.Diff(step.want, done); d != "" {
+			t.Errorf("%s (-want +got):\n%s", step.rule, d)
 		}
 	}
-	if !bytes.Equal(before, read(t, mine)) {
-		t.Error("a merge of nothing changed the file")
+	before := read(t, f.Path())
+	fail = errors.New("input/output error")
+	e := wantFault(t, f.RecordIntent(t.Context(), "act_2", Intent{}, true), fault.State, "state.unwritable")
+	if !strings.HasSuffix(e.Message, ": input/output error") || !errors.Is(e, fail) {
+		t.Errorf("message %q", e.Message)
 	}
-	_, err = f.Merge(t.Context(), filepath.Join(t.TempDir(), "none"))
-	wantFault(t, err, fault.State, "state.unreadable")
-}
-
-func TestRewriteLeavesOutWhatIsDroppedAndKeepsTheDamagedFile(t *testing.T) {
-	whole := sound(t)
-	content := slices.Concat(whole, []byte("junk "), whole, []byte(`{"v":2,"id":7}`+"\n"), []byte(`{"v":1,"id":"to`))
-	path := place(t, content)
-	f := New(path)
-	got, err := f.Rewrite(t.Context(), func(a *Action) bool { return a.ID == actPending })
-	if err != nil || got.Kept != 10 || got.Dropped != 5 || got.Backup == "" {
-		t.Fatalf("%+v %v", got, err)
+	if !bytes.Equal(before, read(t, f.Path())) {
+		t.Error("an intent that is not on the disk stays in the file")
 	}
-	if !bytes.Equal(read(t, got.Backup), content) {
-		t.Error("the damaged file was not kept as it was")
+	if _, err := f.Rewrite(t.Context(), nil); err == nil || !bytes.Equal(before, read(t, f.Path())) {
+		t.Errorf("a rewrite that is not on the disk took the name: %v", err)
 	}
-	v, rep := load(t, path)
-	if len(rep.Damaged) != 0 || rep.Newer != 1 || rep.Records != 9 || !slices.Equal(ids(v), []string{actSettled, actNotSent}) {
-		t.Errorf("%+v %v", rep, ids(v))
-	}
-	// A file opened before goes on under the same name.
-	if err := f.RecordIntent(t.Context(), "act_chosen", Intent{}, true); err != nil {
-		t.Error(err)
-	}
-	got, err = f.Rewrite(t.Context(), nil)
-	if err != nil || got.Kept != 11 || got.Dropped != 0 || got.Backup != "" {
-		t.Errorf("a sound file: %+v %v", got, err)
-	}
-	left, _ := os.ReadDir(filepath.Dir(path))
-	if len(left) != 3 { // the file, its lock and the backup
+	if left, _ := filepath.Glob(f.Path() + "*"); len(left) != 2 {
 		t.Errorf("left %v", left)
 	}
 }

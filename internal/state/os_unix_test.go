@@ -23,21 +23,26 @@ func TestWhatAWriteMakesIsForTheOwnerAlone(t *testing.T) {
 	if err := f.RecordIntent(t.Context(), "act_1", Intent{}, true); err != nil {
 		t.Fatal(err)
 	}
+	check := func(when string) {
+		t.Helper()
+		for name, want := range map[string]fs.FileMode{
+			"state": fs.ModeDir | 0o700, "state/aipctl": fs.ModeDir | 0o700,
+			"state/aipctl/state.jsonl": 0o600, "state/aipctl/state.jsonl.lock": 0o600,
+		} {
+			fi, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fi.Mode() != want {
+				t.Errorf("%s: %s has mode %v, want %v", when, name, fi.Mode(), want)
+			}
+		}
+	}
+	check("made")
 	if _, err := f.Rewrite(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]fs.FileMode{
-		"state": fs.ModeDir | 0o700, "state/aipctl": fs.ModeDir | 0o700,
-		"state/aipctl/state.jsonl": 0o600, "state/aipctl/state.jsonl.lock": 0o600,
-	} {
-		fi, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fi.Mode() != want {
-			t.Errorf("%s has mode %v, want %v", name, fi.Mode(), want)
-		}
-	}
+	check("rewritten")
 }
 
 // Opening a named pipe would wait until somebody writes to it.

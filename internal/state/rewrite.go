@@ -107,11 +107,11 @@ func (f *File) Rewrite(ctx context.Context, drop func(*Action) bool) (Rewritten,
 		path := w.file.Name()
 		if len(rep.Damaged) > 0 {
 			done.Backup = path + ".damaged-" + newRecordID()[:8]
-			if err := keepCopy(w, path, done.Backup); err != nil {
+			if err := f.keepCopy(w, path, done.Backup); err != nil {
 				return f.fault(ctx, "state.unwritable", "copy", err)
 			}
 		}
-		if err := replace(w, path, kept); err != nil {
+		if err := f.replace(w, path, kept); err != nil {
 			return f.fault(ctx, "state.unwritable", "replace", err)
 		}
 		return nil
@@ -166,20 +166,20 @@ func (f *File) each(ctx context.Context, visit func(rawLine)) (Report, error) {
 
 // keepCopy gives the file a second name, or copies it where a file system has
 // no hard links.
-func keepCopy(w *writer, path, backup string) error {
+func (f *File) keepCopy(w *writer, path, backup string) error {
 	if os.Link(path, backup) == nil {
 		return nil
 	}
-	return create(backup, func(out io.Writer) error {
+	return f.create(backup, func(out io.Writer) error {
 		_, err := io.Copy(out, io.NewSectionReader(w.file, 0, w.size))
 		return err
 	})
 }
 
 // replace writes the lines to a file of its own name and gives it the path.
-func replace(w *writer, path string, lines []rawLine) error {
+func (f *File) replace(w *writer, path string, lines []rawLine) error {
 	temp := path + "." + newRecordID()[:16] + ".tmp"
-	err := create(temp, func(out io.Writer) error {
+	err := f.create(temp, func(out io.Writer) error {
 		for _, l := range lines {
 			if _, err := out.Write(append(l.text, '\n')); err != nil {
 				return err
@@ -197,11 +197,11 @@ func replace(w *writer, path string, lines []rawLine) error {
 	if err := os.Rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	return syncFolder(filepath.Dir(path))
+	return f.syncFolder(filepath.Dir(path))
 }
 
 // create writes a new file in full, flushed, or leaves none.
-func create(path string, fill func(io.Writer) error) error {
+func (f *File) create(path string, fill func(io.Writer) error) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func create(path string, fill func(io.Writer) error) error {
 		err = out.Flush()
 	}
 	if err == nil {
-		err = file.Sync()
+		err = f.syncFile(file)
 	}
 	if cerr := file.Close(); err == nil {
 		err = cerr

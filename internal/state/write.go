@@ -59,7 +59,7 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 	if err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
-	if err := makeFolder(filepath.Dir(path)); err != nil {
+	if err := f.makeFolder(filepath.Dir(path)); err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
 	lock := flock.New(path + ".lock")
@@ -67,7 +67,7 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 		return f.lockFault(ctx, err)
 	}
 	defer func() { _ = lock.Close() }() // the kernel lets go with the file
-	w, err := openWrite(path)
+	w, err := f.openWrite(path)
 	if err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
@@ -105,7 +105,11 @@ func (f *File) write(w *writer, durable bool, recs []Record) error {
 }
 
 func (f *File) writeLines(w *writer, lines []byte, durable bool) error {
-	if err := w.append(lines, durable); err != nil {
+	var sync func(*os.File) error
+	if durable {
+		sync = f.syncFile
+	}
+	if err := w.append(lines, sync); err != nil {
 		return f.fault(context.Background(), "state.unwritable", "write", err)
 	}
 	return nil
@@ -122,9 +126,10 @@ func (f *File) stamp() time.Time {
 	return now
 }
 
-// append writes whole lines behind everything else, in one write, or cuts the
-// file back to what it was. A torn last line gets an end first.
-func (w *writer) append(lines []byte, durable bool) error {
+// append writes whole lines behind everything else, in one write, and flushes
+// them by sync unless that is nil; or it cuts the file back to what it was. A
+// torn last line gets an end first.
+func (w *writer) append(lines []byte, sync func(*os.File) error) error {
 	if w.size > 0 {
 		var last [1]byte
 		if _, err := w.file.ReadAt(last[:], w.size-1); err != nil {
@@ -135,8 +140,8 @@ func (w *writer) append(lines []byte, durable bool) error {
 		}
 	}
 	_, err := w.file.Write(lines)
-	if err == nil && durable {
-		err = w.file.Sync()
+	if err == nil && sync != nil {
+		err = sync(w.file)
 	}
 	if err != nil {
 		// A file opened for appending cannot be cut on every system. Where
@@ -184,7 +189,7 @@ func openRead(path string) (*os.File, int64, error) {
 }
 
 // openWrite opens the data file, and makes it where there is none.
-func openWrite(path string) (*writer, error) {
+func (f *File) openWrite(path string) (*writer, error) {
 	created := false
 	fi, err := os.Stat(path)
 	switch {
@@ -208,7 +213,7 @@ func openWrite(path string) (*writer, error) {
 	if err == nil && created {
 		// Once, whatever is written: the name has to outlive a power cut before
 		// the first durable record does.
-		err = syncFolder(filepath.Dir(path))
+		err = f.syncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = file.Close()
@@ -248,7 +253,7 @@ func resolve(path string) (string, error) {
 
 // makeFolder makes a folder and its parents, owner only, and flushes the names
 // of those it made.
-func makeFolder(dir string) error {
+func (f *File) makeFolder(dir string) error {
 	var made []string
 	for d := dir; ; d = filepath.Dir(d) {
 		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
@@ -260,7 +265,7 @@ func makeFolder(dir string) error {
 		return err
 	}
 	for _, d := range made {
-		if err := syncFolder(filepath.Dir(d)); err != nil {
+		if err := f.syncFolder(filepath.Dir(d)); err != nil {
 			return err
 		}
 	}
