@@ -8,13 +8,19 @@ import (
 	"github.com/aipctl/aipctl/internal/sanitize"
 )
 
+// quote quotes a word for the shells of this system.
+var quote = quoteFor(runtime.GOOS)
+
+func quoteFor(goos string) func(string) string {
+	if goos == "windows" {
+		return quoteWindows
+	}
+	return quotePOSIX
+}
+
 // command writes argv so that a person can paste it into a shell. It is never
 // cut: a shortened command is another one.
 func command(argv []string) sanitize.Text {
-	quote := quotePOSIX
-	if runtime.GOOS == "windows" {
-		quote = quoteWindows
-	}
 	var words []sanitize.Text
 	for _, arg := range argv {
 		words = append(words, sanitize.Line(quote(arg)))

@@ -82,3 +82,11 @@ func TestQuoteWindows(t *testing.T) {
 		}
 	}
 }
+
+func TestEachSystemHasItsQuotes(t *testing.T) {
+	for goos, want := range map[string]string{"linux": "'a b'", "darwin": "'a b'", "windows": `"a b"`} {
+		if got := quoteFor(goos)("a b"); got != want {
+			t.Errorf("%s: %s, want %s", goos, got, want)
+		}
+	}
+}

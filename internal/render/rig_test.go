@@ -29,6 +29,9 @@ var _ interface {
 	Outcome(*verdict.Outcome) error
 } = (*Renderer)(nil)
 
+// The goldens hold commands as a POSIX shell takes them, on any system.
+func init() { quote = quotePOSIX }
+
 // rig is a renderer whose streams are buffers and whose clock stands still
 // until it is told to go.
 type rig struct {

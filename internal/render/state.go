@@ -51,7 +51,7 @@ func (s *status) words() sanitize.Text {
 	if v.Action != "" {
 		t = sanitize.Format("%s, action %s", t, sanitize.LineMax(v.Action, nameMax))
 	}
-	if v.Attempt > 0 {
+	if v.Attempt > 1 {
 		t = sanitize.Format("%s, attempt %s", t, sanitize.Int(int64(v.Attempt)))
 	}
 	if v.WaitMS > 0 {

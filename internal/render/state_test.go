@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -309,5 +310,56 @@ func TestQuietErrorsAreShown(t *testing.T) {
 	g.r.Error(fault.New(fault.Auth, "auth.x", "the token was refused"))
 	if g.err.String() != "aipctl: the token was refused\n" {
 		t.Errorf("stderr %q", g.err.String())
+	}
+}
+
+func TestStateInWords(t *testing.T) {
+	for want, v := range map[string]record.State{
+		"following":                       {State: record.StateFollowing, Attempt: 1}, // the first one needs no number
+		"following, attempt 2":            {State: record.StateFollowing, Attempt: 2},
+		"waiting, action running in 2.0s": {State: record.StateWaiting, Action: "running", WaitMS: 2000},
+		"uncertain: the reply was lost":   {State: record.StateUncertain, Reason: "the reply was lost"},
+	} {
+		g := newRig(t, Options{})
+		g.ok(g.r.State(v))
+		if got := g.err.String(); got != "2030-01-15T12:00:00Z "+want+"\n" {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// The clock, the run and messages of the command come from goroutines of
+// their own; with the race detector this also says whether they may.
+func TestCallsMayComeTogether(t *testing.T) {
+	out, errs := &writes{}, &writes{}
+	o := terminal()
+	o.Stdout, o.Stderr = out, errs
+	g := newRig(t, o)
+	g.state(record.StateFollowing)
+	const n = 200
+	var all sync.WaitGroup
+	for _, f := range []func(i int){
+		func(i int) {
+			_ = g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "line\n"}}})
+		},
+		func(int) { g.r.Tick(noon) },
+		func(int) { g.r.Note(plainText("note")) },
+		func(int) { g.r.Error(fault.New(fault.Internal, "x", "error")) },
+	} {
+		all.Go(func() {
+			for i := range n {
+				f(i)
+			}
+		})
+	}
+	all.Wait()
+	g.ok(g.r.Close())
+	if got := strings.Join(out.all, ""); got != strings.Repeat("line\n", n) {
+		t.Errorf("stdout %q", got)
+	}
+	for line, want := range map[string]int{"note\n": n, "aipctl: error\n": n} {
+		if got := strings.Count(strings.Join(errs.all, ""), line); got != want {
+			t.Errorf("%d lines %q, want %d", got, line, want)
+		}
 	}
 }
