@@ -197,3 +197,39 @@ func runCancel(g *rig) {
 	g.ok(g.r.CancelOutcome(outcome(nil)))
 	g.ok(g.r.Close())
 }
+
+func TestSummarySaysWhatIsNotKnown(t *testing.T) {
+	for want, edit := range map[string]func(*verdict.Outcome){
+		"verdict: accepted; finish stop; tokens 31 in, ? out; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
+			o.Usage, o.FirstTextMS = jsontext.Value(`{"prompt_tokens":31,"completion_tokens":"9"}`), nil
+		},
+		"verdict: accepted; finish stop; tokens ? in, 9 out; no text; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
+			o.Usage, o.FirstTextMS, o.TextBytes = jsontext.Value(`{"output_tokens":9}`), nil, 0
+		},
+		"verdict: failed, as recorded (exit 5); finish stop; tokens not reported; first text 1.0s; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
+			o.Verdict, o.ExitCode, o.Recorded, o.Usage = "failed", 5, true, jsontext.Value(`"many"`)
+		},
+	} {
+		if got := summary(outcome(edit)).String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestErrorOfAProviderWithoutATypeIsShown(t *testing.T) {
+	g := newRig(t, Options{})
+	g.deliver(0, transcript.ProviderError{Message: "only words"})
+	if got := g.err.String(); got != "provider error: without a type\n" {
+		t.Errorf("stderr %q", got)
+	}
+}
+
+func TestLogGoesToStderrInEveryFormat(t *testing.T) {
+	for _, f := range []Format{Text, JSON, JSONL} {
+		g := newRig(t, Options{Format: f, Quiet: true})
+		g.r.Log(plainText("GET /x"))
+		if g.err.String() != "GET /x\n" || g.out.Len() > 0 {
+			t.Errorf("%v: stderr %q, stdout %q", f, g.err.String(), g.out.String())
+		}
+	}
+}

@@ -47,8 +47,8 @@ func ParseFormat(s string) (Format, error) {
 		WithHint("use text, json or jsonl")
 }
 
-// Options say where and how to show things. The zero value of every field but
-// the writers has a meaning; a nil writer discards.
+// Options say where and how to show things. The zero Options show text to
+// nobody: a nil writer discards.
 type Options struct {
 	Stdout, Stderr       io.Writer
 	Format               Format
@@ -57,11 +57,11 @@ type Options struct {
 	Env                  func(string) string // reads the environment; nil reads as empty
 	Quiet                bool                // only errors, and the end of what was not accepted
 	Verbose              bool
-	ShowLabels           bool // labels of tools without a terminal too; they are raw commands
-	ShowProviderErrors   bool // messages of provider errors without a terminal too
-	IncludeRaw           bool // raw_data in chunk records
-	Width                func() int
-	Now                  func() time.Time
+	ShowLabels           bool             // labels of tools without a terminal too; they are raw commands
+	ShowProviderErrors   bool             // messages of provider errors without a terminal too
+	IncludeRaw           bool             // raw_data in chunk records
+	Width                func() int       // of the terminal, in cells; nil and 0 read as 80
+	Now                  func() time.Time // nil is time.Now
 }
 
 // defaultWidth is assumed, in cells, where the terminal does not tell.

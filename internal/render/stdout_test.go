@@ -274,3 +274,50 @@ func TestClosedStderrCostsNothing(t *testing.T) {
 		t.Errorf("stdout %q", got)
 	}
 }
+
+// Wherever stdout ends, what it took is the beginning of the whole, it is left
+// alone from then on, and the outcome is told once.
+func TestStdoutMayEndAnywhere(t *testing.T) {
+	for _, format := range []Format{Text, JSON, JSONL} {
+		for name, run := range map[string]func(*rig){"tools": runTools, "items": runItems, "trouble": runTrouble} {
+			t.Run(format.String()+" "+name, func(t *testing.T) {
+				full := newRig(t, Options{Format: format})
+				run(full)
+				whole := full.out.String()
+				step := max(len(whole)/97, 1)
+				for room := 0; room < len(whole); room += step {
+					w := &narrow{room: room, err: syscall.EPIPE}
+					g := newRig(t, Options{Format: format, Stdout: w})
+					g.lenient = true
+					run(g)
+					if got := w.taken.String(); got != whole[:room] {
+						t.Fatalf("room %d: took %q, want %q", room, got, whole[:room])
+					}
+					if w.after != 0 {
+						t.Fatalf("room %d: %d writes after the failure", room, w.after)
+					}
+					told := strings.Count(g.err.String(), "\"type\":\"outcome\"")
+					if format == Text {
+						told = strings.Count(g.err.String(), "verdict: ")
+					}
+					if told != 1 {
+						t.Fatalf("room %d: the outcome is told %d times: %q", room, told, g.err.String())
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestCancelOutcomeSurvivesStdout(t *testing.T) {
+	for _, format := range []Format{Text, JSON, JSONL} {
+		g := newRig(t, Options{Format: format, Stdout: &narrow{err: syscall.ENOSPC}})
+		err := g.r.CancelOutcome(outcome(func(o *verdict.Outcome) { o.Verdict = "cancelled" }))
+		if fault.ClassOf(err) != fault.Output {
+			t.Errorf("%v: %v", format, err)
+		}
+		if s := g.err.String(); !strings.Contains(s, "cancelled") || !strings.Contains(s, "15") {
+			t.Errorf("%v: stderr %q", format, s)
+		}
+	}
+}
