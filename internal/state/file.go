@@ -97,14 +97,14 @@ func (f *File) RecordIntent(ctx context.Context, actionID string, in Intent, exp
 // a new intent for it.
 func (f *File) past(ctx context.Context, w *writer, actionID, inputHash string, explicit bool) (*Action, error) {
 	var recs []*Record
-	hidden := false
+	hidden, id := false, []byte(actionID)
 	// What a damaged line held matters to an explicit id alone, so for a minted
 	// one only the lines that may name it are read.
-	skip := func(line []byte) bool { return !explicit && !mentions(line, actionID) }
+	skip := func(line []byte) bool { return !explicit && !mentions(line, id) }
 	rep, err := w.scan(ctx, skip, func(k kind, rec *Record, raw []byte) {
 		switch {
 		case k == newer:
-			hidden = hidden || mentions(raw, actionID)
+			hidden = hidden || mentions(raw, id)
 		case rec.ActionID == actionID:
 			recs = append(recs, rec)
 		}

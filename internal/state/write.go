@@ -161,9 +161,11 @@ func (w *writer) scan(ctx context.Context, skip func([]byte) bool, visit func(ki
 
 // mentions says whether a line may name an action id. An id has no character
 // that JSON has to escape, but a \u escape may spell any.
-func mentions(line []byte, actionID string) bool {
-	return bytes.Contains(line, []byte(actionID)) || bytes.Contains(line, []byte(`\u`))
+func mentions(line, actionID []byte) bool {
+	return bytes.Contains(line, actionID) || bytes.Contains(line, unicodeEscape)
 }
+
+var unicodeEscape = []byte(`\u`)
 
 // openRead opens a regular file for reading and gives its size.
 func openRead(path string) (*os.File, int64, error) {
