@@ -241,7 +241,7 @@ func TestTokenCannotBePrinted(t *testing.T) {
 	}()
 	got := out.String()
 	hex := fmt.Sprintf("%x", secret)
-	for _, leak := range []string{secret, secret[:8], hex, strings.ToUpper(hex), fmt.Sprint([]byte(secret[:4]))[1:10]} {
+	for _, leak := range []string{secret, secret[:8], hex, strings.ToUpper(hex), "113 97 45 116"} { // the last is how %d writes the first bytes
 		if strings.Contains(got, leak) {
 			t.Errorf("%q leaks into:\n%s", leak, got)
 		}

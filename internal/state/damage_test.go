@@ -148,7 +148,7 @@ func TestDamage(t *testing.T) {
 					t.Errorf("a chosen id is refused: %v", err)
 				}
 			} else {
-				e := wantFault(t, err, fault.State, "state.damaged")
+				e := faultOf(t, err, fault.State, "state.damaged")
 				if !strings.Contains(e.Message, path) || !strings.Contains(e.Hint, "--state FILE") {
 					t.Errorf("message %q, hint %q", e.Message, e.Hint)
 				}

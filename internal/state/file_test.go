@@ -134,7 +134,7 @@ func TestIntentIsRecordedAtMostOnce(t *testing.T) {
 				}
 				err := f.RecordIntent(t.Context(), "act_1", tt.in, explicit)
 				if tt.code != "" {
-					e := wantFault(t, err, fault.Usage, tt.code)
+					e := faultOf(t, err, fault.Usage, tt.code)
 					if !strings.Contains(e.Message, "aipctl action result act_1") || !strings.Contains(e.Message, f.Path()) || e.ActionID != "act_1" {
 						t.Errorf("message %q", e.Message)
 					}
@@ -222,7 +222,7 @@ func TestPathsThatCannotBeAStateFile(t *testing.T) {
 			f := New(tt.path)
 			check := func(err error, code string) {
 				t.Helper()
-				e := wantFault(t, err, fault.State, code)
+				e := faultOf(t, err, fault.State, code)
 				if !strings.Contains(e.Message, tt.path) || !strings.Contains(e.Message, tt.why) || !strings.Contains(e.Hint, "--state FILE") {
 					t.Errorf("message %q, hint %q", e.Message, e.Hint)
 				}
@@ -296,7 +296,7 @@ func TestLockIsWaitedForWithABound(t *testing.T) {
 	}
 	f := New(path, WithLockTimeout(20*time.Millisecond))
 	rec := Record{Type: TypeSubmitted, ActionID: "act_1", Submitted: &Submitted{}}
-	e := wantFault(t, f.Append(t.Context(), false, rec), fault.State, "state.locked")
+	e := faultOf(t, f.Append(t.Context(), false, rec), fault.State, "state.locked")
 	if !strings.Contains(e.Message, path) || !strings.Contains(e.Message, "20ms") {
 		t.Errorf("message %q", e.Message)
 	}
@@ -421,7 +421,7 @@ func TestWhatIsDurableIsFlushed(t *testing.T) {
 	}
 	before := read(t, f.Path())
 	fail = errors.New("input/output error")
-	e := wantFault(t, f.RecordIntent(t.Context(), "act_2", Intent{}, true), fault.State, "state.unwritable")
+	e := faultOf(t, f.RecordIntent(t.Context(), "act_2", Intent{}, true), fault.State, "state.unwritable")
 	if !strings.HasSuffix(e.Message, ": input/output error") || !errors.Is(e, fail) {
 		t.Errorf("message %q", e.Message)
 	}

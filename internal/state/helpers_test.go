@@ -56,8 +56,13 @@ func load(t *testing.T, path string) (*View, Report) {
 	return v, rep
 }
 
-// wantFault checks class and code, and that the message is fit to print.
-func wantFault(t *testing.T, err error, class fault.Class, code string) *fault.Error {
+func wantFault(t *testing.T, err error, class fault.Class, code string) {
+	t.Helper()
+	_ = faultOf(t, err, class, code)
+}
+
+// faultOf checks class and code of an error and gives it back.
+func faultOf(t *testing.T, err error, class fault.Class, code string) *fault.Error {
 	t.Helper()
 	e := fault.As(err)
 	if e == nil {

@@ -53,7 +53,7 @@ func TestNamedPipeIsRefused(t *testing.T) {
 	}
 	_, _, err := New(path).Load(t.Context())
 	wantFault(t, err, fault.State, "state.unreadable")
-	e := wantFault(t, New(path).RecordIntent(t.Context(), "act_1", Intent{}, false), fault.State, "state.unwritable")
+	e := faultOf(t, New(path).RecordIntent(t.Context(), "act_1", Intent{}, false), fault.State, "state.unwritable")
 	if !strings.Contains(e.Message, "it is not a regular file") {
 		t.Errorf("message %q", e.Message)
 	}

@@ -32,7 +32,7 @@ func TestDefaultPath(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			got, err := DefaultPath(func(name string) string { return tt.env[name] }, tt.goos)
 			if tt.want == "" {
-				if e := wantFault(t, err, fault.State, "state.no_home"); e.Hint == "" {
+				if e := faultOf(t, err, fault.State, "state.no_home"); e.Hint == "" {
 					t.Error("no next step")
 				}
 			} else if err != nil {
