@@ -36,6 +36,7 @@ type App struct {
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Stderr    io.Writer
+	StdinTTY  bool
 	StdoutTTY bool
 	StderrTTY bool
 	Width     func() int

@@ -12,6 +12,7 @@ func newRootCmd(r *run) *cobra.Command {
 		newActionCmd(r),
 		shortcut(newEventsCmd(r)),
 		shortcut(newCancelCmd(r)),
+		newStateCmd(r),
 		newDemoCmd(r),
 		newDevCmd(r),
 		newVersionCmd(r),

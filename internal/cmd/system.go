@@ -14,7 +14,7 @@ func systemApp(v Version) App {
 	return App{
 		Version: v,
 		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		StdoutTTY: tty(os.Stdout), StderrTTY: tty(os.Stderr),
+		StdinTTY: tty(os.Stdin), StdoutTTY: tty(os.Stdout), StderrTTY: tty(os.Stderr),
 		Width: func() int {
 			w, _, err := term.GetSize(int(os.Stderr.Fd()))
 			if err != nil {

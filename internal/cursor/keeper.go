@@ -130,9 +130,11 @@ func (k *Keeper) Err() error {
 }
 
 // advance takes a further cursor. What was written out stays written, so a
-// call without a sequence keeps the last one.
+// call without a sequence keeps the last one. Before the first cursor there
+// may be a sequence alone: the stream is then read from its start, and nothing
+// is written twice.
 func (k *Keeper) advance(cursor string, lastWritten *uint64) {
-	if cursor == "" {
+	if cursor == "" && (k.known || lastWritten == nil) {
 		return
 	}
 	next := state.Cursor{

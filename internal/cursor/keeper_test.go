@@ -287,3 +287,26 @@ func TestSavedGivesBackWhatWasKept(t *testing.T) {
 		}
 	}
 }
+
+// TestWrittenBeforeTheFirstCursorIsKept: a page that was cut before its cursor
+// frame has been written out in part, and must not be written again.
+func TestWrittenBeforeTheFirstCursorIsKept(t *testing.T) {
+	file := state.New(filepath.Join(t.TempDir(), "state.jsonl"))
+	b := Binding{URL: "http://127.0.0.1", Principal: "anon", ActionID: "act_1", Route: "events"}
+	seq := uint64(4)
+	k := NewKeeper(b, file)
+	if err := k.Move(t.Context(), "", &seq); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	view, _, err := file.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor, last, ok := Saved(view, b)
+	if !ok || cursor != "" || last == nil || *last != 4 {
+		t.Errorf("saved %q %v %v, want an empty cursor with sequence 4", cursor, last, ok)
+	}
+}
