@@ -107,6 +107,19 @@ func TestWhatSettlesAKey(t *testing.T) {
 	}
 }
 
+// TestRetryableResultFreesTheKey: only an async run has such a result.
+func TestRetryableResultFreesTheKey(t *testing.T) {
+	withDaemon(t, Options{}, func(t *testing.T, d *daemon) {
+		d.submit("chat-handler-failed", "act_1", keyed("k", async(nil))).want(t, 200, "/body/ack/status", "queued")
+		synctest.Wait()
+		d.get("/aip/v1/actions/act_1/result").want(t, 200, "/action_result/error/retryable", "true")
+		d.submit("chat-handler-failed", "act_2", keyed("k", nil)).want(t, 503)
+		if n := d.server.Executions("act_2"); n != 1 {
+			t.Errorf("%d executions", n)
+		}
+	})
+}
+
 func TestKeyScope(t *testing.T) {
 	withDaemon(t, Options{}, func(t *testing.T, d *daemon) {
 		d.submit("chat-stop", "act_1", keyed("k", nil)).want(t, 200)

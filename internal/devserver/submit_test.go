@@ -230,12 +230,22 @@ func TestRepeatedIDRunsTwiceAtOnce(t *testing.T) {
 	})
 }
 
+// TestResultIsReplacedByTheNextRun: a run that ends before its first chunk
+// collides with nothing, so its result replaces the one before. The event is
+// written once.
 func TestResultIsReplacedByTheNextRun(t *testing.T) {
-	withDaemon(t, Options{}, func(t *testing.T, d *daemon) {
-		d.submit("chat-timeout", "act_1", fields{"timeout_ms": 1000}).want(t, 200,
-			"/body/action_result/error/details/timeout_ms", "1000")
-		d.submit("chat-timeout", "act_1", fields{"timeout_ms": 1000}).want(t, 502)
-		d.get("/aip/v1/actions/act_1").want(t, 200, "/action_status/state", "failed")
+	withGate(t, 0, func(t *testing.T, d *daemon, g *gate) {
+		defer close(g.open)
+		var ends []any
+		for range 2 {
+			d.submit("chat-stop", "act_1", fields{"timeout_ms": 1000}).want(t, 200, "/body/action_result/error/code", "sla.timeout_exceeded")
+			ends = append(ends, d.get("/aip/v1/actions/act_1").at(t, "/action_status/completed_at"))
+		}
+		if ends[0] == ends[1] || d.server.Executions("act_1") != 2 {
+			t.Errorf("the record ended at %v", ends)
+		}
+		d.get("/aip/v1/actions/act_1/events").want(t, 200,
+			"/action_events/events/0/kind", "aip.action.result", "/action_events/events/1", "<nil>")
 	})
 }
 
