@@ -98,7 +98,7 @@ func providerErrors(m fields, explains bool) []transcript.Op {
 
 func providerError(v jsontext.Value) (transcript.ProviderError, bool) {
 	if s, ok := aip.Unquote(v); ok {
-		return transcript.ProviderError{Message: s}, strings.TrimSpace(s) != ""
+		return transcript.ProviderError{Message: s}, s != ""
 	}
 	if len(v) == 0 || v.Kind() != '{' {
 		return transcript.ProviderError{}, false
