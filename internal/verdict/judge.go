@@ -98,7 +98,14 @@ type judge struct {
 	reasons  []string // of the reading at the same index
 }
 
+// read takes one reading. A class that is no verdict of an action (usage,
+// state, a signal) has no place in the order and says nothing about the
+// action: it is unknown, for the order must not let it fall through to
+// accepted.
 func (j *judge) read(r Reading, why string) {
+	if !slices.Contains(precedence, r) {
+		r = fault.Unknown
+	}
 	j.readings = append(j.readings, r)
 	j.reasons = append(j.reasons, why)
 }
@@ -142,6 +149,10 @@ func (j *judge) aipStatus() {
 	case res != nil && res.Status == aip.StatusCancelled:
 		c.AIPStatus = Fail
 		j.read(fault.Cancelled, "the action was cancelled")
+	case res != nil && res.Status != aip.StatusFailed:
+		// Not read as failed: whoever reads that may run the action again.
+		c.AIPStatus = Fail
+		j.read(fault.Unknown, "the result has a status that is not known")
 	case res != nil:
 		c.AIPStatus = Fail
 		why := "the action failed"
@@ -155,7 +166,11 @@ func (j *judge) aipStatus() {
 		if j.ev.ReplyError != nil {
 			why = "the submit was answered with " + j.ev.ReplyError.Code
 		}
-		j.read(j.ev.Reply.Reading, why)
+		r := j.ev.Reply.Reading
+		if r == fault.Accepted { // the zero value: no error accepts anything
+			r = fault.Unknown
+		}
+		j.read(r, why)
 	case j.ev.State == aip.StateCancelled:
 		c.AIPStatus = Fail
 		j.read(fault.Cancelled, "the action was cancelled")
