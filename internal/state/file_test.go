@@ -243,6 +243,9 @@ func TestPathsThatCannotBeAStateFile(t *testing.T) {
 			}
 			check(f.RecordIntent(t.Context(), "act_1", Intent{}, false), "state.unwritable")
 			check(f.Append(t.Context(), false, *at("1", 1, intent(""))), "state.unwritable")
+			if _, err := os.Stat(tt.path + ".lock"); err == nil {
+				t.Error("a lock file was left beside it")
+			}
 		})
 	}
 	left, err := os.ReadDir(dir)

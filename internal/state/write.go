@@ -59,6 +59,13 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 	if err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
+	// Before anything is made beside it: the folder of a device is no place for
+	// a lock.
+	if fi, err := os.Stat(path); err == nil {
+		if err := regular(fi); err != nil {
+			return f.fault(ctx, "state.unwritable", "write", err)
+		}
+	}
 	if err := f.makeFolder(filepath.Dir(path)); err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
