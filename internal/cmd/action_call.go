@@ -11,7 +11,6 @@ import (
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
-	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/go-json-experiment/json/jsontext"
@@ -132,7 +131,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return r.dryRun(out, p, k)
 	}
 	cfg := r.config(d, out, k, p.plan.Action.ID, true)
-	cfg.Sink = &announced{Renderer: out, warnings: append(facts.warnings, k.report.Warnings()...)}
+	cfg.Warnings = append(warnings("input", facts.warnings), k.warnings()...)
 	return r.drive(ctx, out, func() (int, error) {
 		outcome, err := engine.Call(ctx, cfg, p.plan)
 		if err != nil {
@@ -158,24 +157,6 @@ func (r *run) drive(ctx context.Context, out *render.Renderer, do func() (int, e
 		return err
 	}
 	return ended(code)
-}
-
-// announced shows the warnings about the input right after the identity.
-type announced struct {
-	*render.Renderer
-	warnings []string
-}
-
-func (a *announced) Identity(v record.Identity) error {
-	if err := a.Renderer.Identity(v); err != nil {
-		return err
-	}
-	for _, w := range a.warnings {
-		if err := a.Warning(record.Warning{Head: record.NewHead(record.TypeWarning), Code: "input", Message: w}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // prepareCall makes every check that needs neither disk nor network.

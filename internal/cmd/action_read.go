@@ -8,6 +8,7 @@ import (
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
+	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/spf13/cobra"
@@ -84,13 +85,13 @@ func (r *run) runEvents(ctx context.Context, cmd *cobra.Command, t target, o *ev
 	defer d.client.Close()
 	k := r.readState(cmd)
 	plan := engine.FollowPlan{ActionID: t.id, Known: k.action(t.id), View: k.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
-	sink := &announced{Renderer: out, warnings: k.warnings()}
-	cfg := r.config(d, sink, k, t.id, o.chunks)
+	cfg := r.config(d, out, k, t.id, o.chunks)
+	cfg.Warnings = k.warnings()
 	if !o.follow {
-		return r.listEvents(ctx, out, sink, cfg, plan)
+		return r.listEvents(ctx, out, cfg, plan)
 	}
 	if !o.chunks && r.opts.output == "text" {
-		cfg.Sink = &eventLines{announced: sink}
+		cfg.Sink = &eventLines{out}
 	}
 	return r.drive(ctx, out, func() (int, error) {
 		outcome, err := engine.Events(ctx, cfg, plan)
@@ -101,13 +102,22 @@ func (r *run) runEvents(ctx context.Context, cmd *cobra.Command, t target, o *ev
 	})
 }
 
-// warnings are what a reading command says of a state file it cannot use.
-func (k known) warnings() []string {
-	w := k.report.Warnings()
+// warnings are what is amiss with the state file, or what it means that there
+// is none.
+func (k known) warnings() []verdict.Warning {
+	w := warnings("state.damaged", k.report.Warnings())
 	if k.warn != "" {
-		w = append(w, k.warn+"; the cursor cannot be kept, and the last one is printed at the end")
+		w = append(w, verdict.Warning{Code: "state.unusable", Message: k.warn + "; the cursor cannot be kept, and the last one is printed at the end"})
 	}
 	return w
+}
+
+func warnings(code string, messages []string) []verdict.Warning {
+	var out []verdict.Warning
+	for _, m := range messages {
+		out = append(out, verdict.Warning{Code: code, Message: m})
+	}
+	return out
 }
 
 func newStatusCmd(r *run) *cobra.Command {
@@ -192,7 +202,8 @@ func (r *run) runResult(ctx context.Context, cmd *cobra.Command, t target) error
 	}
 	defer d.client.Close()
 	k := r.readState(cmd)
-	cfg := r.config(d, &announced{Renderer: out, warnings: k.report.Warnings()}, k, t.id, true)
+	cfg := r.config(d, out, k, t.id, true)
+	cfg.Warnings = warnings("state.damaged", k.report.Warnings())
 	return r.drive(ctx, out, func() (int, error) {
 		outcome, err := engine.Result(ctx, cfg, engine.ResultPlan{ActionID: t.id, Known: k.action(t.id), Wait: r.opts.waitGiven()})
 		if err != nil {
@@ -242,7 +253,7 @@ func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reaso
 	}
 	defer d.client.Close()
 	k := r.readState(cmd)
-	cfg := r.config(d, &cancelSink{announced: &announced{Renderer: out}}, k, t.id, true)
+	cfg := r.config(d, &cancelSink{out}, k, t.id, true)
 	wait := cancelWait
 	if given := r.opts.waitGiven(); given != nil {
 		wait = *given
@@ -257,7 +268,7 @@ func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reaso
 }
 
 // cancelSink shows the outcome as what became of the cancellation.
-type cancelSink struct{ *announced }
+type cancelSink struct{ *render.Renderer }
 
 // Outcome implements the engine's sink.
 func (s *cancelSink) Outcome(o *verdict.Outcome) error { return s.CancelOutcome(o) }

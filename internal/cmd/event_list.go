@@ -12,7 +12,7 @@ import (
 
 // eventLines shows lifecycle events on stdout: where no answer was asked for,
 // they are the answer.
-type eventLines struct{ *announced }
+type eventLines struct{ *render.Renderer }
 
 // Event implements the engine's sink.
 func (s *eventLines) Event(e record.Event) error { return s.Line(eventLine(e)) }
@@ -31,7 +31,7 @@ type eventDocument struct {
 
 // eventCollector gathers what a reading of pages brings.
 type eventCollector struct {
-	*announced
+	*render.Renderer
 	doc eventDocument
 }
 
@@ -49,14 +49,14 @@ func (s *eventCollector) Deliver(d record.Delivery) error {
 
 // listEvents reads the pages once. There is no verdict, so there is no
 // outcome.
-func (r *run) listEvents(ctx context.Context, out *render.Renderer, sink *announced, cfg engine.Config, plan engine.FollowPlan) error {
+func (r *run) listEvents(ctx context.Context, out *render.Renderer, cfg engine.Config, plan engine.FollowPlan) error {
 	var collector *eventCollector
 	switch {
 	case r.opts.output == "json":
-		collector = &eventCollector{announced: sink, doc: eventDocument{Head: record.NewHead("events"), ActionID: plan.ActionID, Events: []record.Event{}}}
+		collector = &eventCollector{Renderer: out, doc: eventDocument{Head: record.NewHead("events"), ActionID: plan.ActionID, Events: []record.Event{}}}
 		cfg.Sink = collector
 	case r.opts.output == "text" && !plan.Chunks:
-		cfg.Sink = &eventLines{announced: sink}
+		cfg.Sink = &eventLines{out}
 	}
 	return r.drive(ctx, out, func() (int, error) {
 		if _, err := engine.Events(ctx, cfg, plan); err != nil {

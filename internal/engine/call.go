@@ -45,7 +45,7 @@ func Call(ctx context.Context, cfg Config, p CallPlan) (*verdict.Outcome, error)
 	r := newRun(cfg, p.Action.ID, p.Action.CapabilityID, p.Operation, true)
 	c := &call{run: r, plan: p}
 	r.listen("", follow.Begin{})
-	if err := r.show(cfg.Sink.Identity(r.identity(p.Action.IdempotencyKey))); err != nil || r.stdout != nil {
+	if err := r.announce(p.Action.IdempotencyKey); err != nil || r.stdout != nil {
 		return c.notSent(ctx, fault.ClassOf(r.stdout), "output.write", "stdout was gone before anything was sent"), nil
 	}
 	if p.Detach {

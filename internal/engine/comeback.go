@@ -43,7 +43,7 @@ func Events(ctx context.Context, cfg Config, p FollowPlan) (*verdict.Outcome, er
 	r := comeback(cfg, p.ActionID, p.Known, p.Chunks)
 	at, begin := position(cfg, p)
 	r.listen(at, begin)
-	if err := r.show(cfg.Sink.Identity(r.identity(intentKey(p.Known)))); err != nil {
+	if err := r.announce(intentKey(p.Known)); err != nil {
 		return r.interrupted(ctx), nil
 	}
 	if !p.Follow {
@@ -318,7 +318,7 @@ func Result(ctx context.Context, cfg Config, p ResultPlan) (*verdict.Outcome, er
 	r.cfg.Journal = journal
 	r.keeper = nil
 	w := &watcher{run: r, plan: FollowPlan{ActionID: p.ActionID, Known: p.Known, Chunks: true}}
-	if err := r.show(cfg.Sink.Identity(r.identity(intentKey(p.Known)))); err != nil {
+	if err := r.announce(intentKey(p.Known)); err != nil {
 		return r.interrupted(ctx), nil
 	}
 	f, err := w.pollResult(ctx, p.Wait)

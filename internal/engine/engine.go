@@ -20,6 +20,7 @@ import (
 	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/aipctl/aipctl/internal/cursor"
 	"github.com/aipctl/aipctl/internal/state"
+	"github.com/aipctl/aipctl/internal/verdict"
 )
 
 // Network is the daemon as one principal sees it.
@@ -62,6 +63,9 @@ type Config struct {
 	Idle          time.Duration // longest silence of the stream
 	MaxEventBytes int
 	Raw           bool // keep raw_data for the chunk records
+	// Warnings were known before the run: about the input, or about the state
+	// file. They are shown after the identity and stand in the outcome.
+	Warnings []verdict.Warning
 	// CursorAtEnd moves the cursor only when the outcome has been written, for
 	// output that stands or falls as one document.
 	CursorAtEnd bool

@@ -95,6 +95,20 @@ func (r *run) listen(at string, begin follow.Begin) {
 	}
 }
 
+// announce shows what the action is called, and what was known to be amiss
+// before the run.
+func (r *run) announce(key string) error {
+	if err := r.show(r.cfg.Sink.Identity(r.identity(key))); err != nil {
+		return err
+	}
+	for _, w := range r.cfg.Warnings {
+		if err := r.warn(w.Code, w.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // item takes one item of the follower. An error is the sink's or the
 // context's, and ends the reading.
 func (r *run) item(ctx context.Context, it follow.Item) error {
