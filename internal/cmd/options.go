@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"io"
+	"io/fs"
 	"net/url"
 	"runtime"
 	"slices"
@@ -278,6 +279,16 @@ func (w *redactingWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// Stat says where the stream under it leads, so that a log of both streams is
+// known to be one.
+func (w *redactingWriter) Stat() (fs.FileInfo, error) {
+	f, ok := w.w.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return nil, fs.ErrInvalid
+	}
+	return f.Stat()
 }
 
 // httpLog shows exchanges on stderr: one line with -v, headers too with
