@@ -234,7 +234,9 @@ func (c *call) notSent(ctx context.Context, class fault.Class, code, why string)
 	o := c.outcome(verdict.Judgement{Verdict: notSentVerdict(class), Checks: noChecks()})
 	o.ExitCode = class.Code()
 	o.ErrorCode, o.Reason = code, why
-	return c.finish(ctx, o, nil)
+	// The not_sent record is the last word: a verdict behind it would keep the
+	// same intent from being tried again.
+	return c.finish(ctx, o, &finishing{recorded: true})
 }
 
 // notSentVerdict names what became of an action that never left: a signal or

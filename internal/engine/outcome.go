@@ -91,7 +91,7 @@ func items(f transcript.Facts) []verdict.ItemText {
 type finishing struct {
 	result   *aip.ActionResult
 	closed   bool
-	recorded bool // the verdict was given back from the state file
+	recorded bool // the state file says it already
 }
 
 // finish adds warnings and the way on, records the verdict, and shows the
@@ -213,7 +213,7 @@ func (r *run) next(o *verdict.Outcome) {
 // record keeps the verdict. A failure is a warning: the action has ended as
 // it has ended.
 func (r *run) record(ctx context.Context, o *verdict.Outcome, f *finishing) {
-	if r.cfg.Journal == nil || o.Verdict == fault.Unavailable.String() {
+	if r.cfg.Journal == nil {
 		return
 	}
 	rctx, done := lastly(ctx)
