@@ -27,6 +27,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -83,6 +84,7 @@ type Server struct {
 	store     *store
 	startedAt time.Time
 	wake      chan struct{} // tells the worker that something was queued
+	cycles    atomic.Int64  // looks of the worker into the queue
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -106,7 +108,11 @@ func New(opts Options) *Server {
 		opts.PathPrefix = "/" + opts.PathPrefix
 	}
 	s := &Server{opts: opts, scenarios: Scenarios(), wake: make(chan struct{}, 1)}
-	s.store = newStore(s.now)
+	caller := edgePrincipal
+	if opts.Token == "" {
+		caller = daemonPrincipal
+	}
+	s.store = newStore(s.now, caller)
 	s.startedAt = s.now()
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.work)

@@ -127,6 +127,6 @@ func (o *sseWriter) flush() {
 		return
 	}
 	if _, o.err = o.buf.WriteTo(o.w); o.err == nil {
-		o.flusher.Flush()
+		_ = o.flusher.Flush()
 	}
 }

@@ -230,14 +230,14 @@ func (s *Server) fail(w http.ResponseWriter, e *protocolError) {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(encode(body))
+	_, _ = w.Write(encode(body)) // a client that left is not our error
 }
 
 // plain is a rejection of the HTTP framework: no envelope, no JSON.
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	io.WriteString(w, text)
+	_, _ = io.WriteString(w, text)
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *request) {
@@ -258,7 +258,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *request) {
 		},
 		"supervisor": map[string]any{
 			"runtime_worker_running": true, "nats_listener_running": false, "nats_required": false,
-			"worker_cycles": 0, "last_worker_error": nil, "last_worker_success_at": nil,
+			"worker_cycles": s.cycles.Load(), "last_worker_error": nil, "last_worker_success_at": nil,
 		},
 		"modules": struct{}{},
 	})

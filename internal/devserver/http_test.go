@@ -50,7 +50,7 @@ func TestOpenRoutes(t *testing.T) {
 		d.get("/health", "Authorization", "").want(t, 200,
 			"/status", "ok", "/protocol", "AIP", "/version", "1.0", "/uptime_ms", "51000")
 		d.get("/ready", "Authorization", "").want(t, 200,
-			"/status", "ready", "/gateway/ready", "true", "/supervisor/runtime_worker_running", "true")
+			"/status", "ready", "/gateway/ready", "true", "/supervisor/runtime_worker_running", "true", "/supervisor/worker_cycles", "0")
 		r := d.get("/aip/v1/manifest", "Authorization", "")
 		r.want(t, 200, "/manifest_version", "aip-manifest/v1", "/agent/kind", "agent",
 			"/capabilities/0/id", "cap:hermes_agent:demo:chat_stream",
@@ -141,6 +141,9 @@ func TestNoTokenConfigured(t *testing.T) {
 		d.get("/aip/v1/actions/act_1", "Authorization", "").want(t, 200)
 		d.post("/aip/v1/messages", d.envelope("chat-empty", "act_1", nil), "Authorization", "").want(t, 200)
 		d.get("/aip/v1/actions/act_1").want(t, 401, code, "auth.native_http_unauthorized")
+		// The caller is the daemon's own agent.
+		d.get("/aip/v1/actions/act_1/events", "Authorization", "").want(t, 200,
+			"/action_events/events/0/actor/id", daemonPrincipal.ID)
 	})
 }
 

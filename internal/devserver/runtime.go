@@ -187,6 +187,7 @@ func (s *Server) work() {
 			if !s.pause(s.ctx, claimDelay) {
 				return
 			}
+			s.cycles.Add(1)
 			r, waited := s.store.claim()
 			if r == nil {
 				break
@@ -238,17 +239,18 @@ func (s *Server) askHuman(r *run) actionResult {
 	approvalID, a := newID("appr_", now), r.action
 	request := map[string]any{
 		"id": approvalID, "action_id": a.ID, "capability_id": a.CapabilityID,
-		"requester": edgePrincipal, "subject": edgePrincipal,
+		"requester": s.store.caller, "subject": s.store.caller,
 		"approver_selector": map[string]string{"type": "tenant_policy"},
 		"reason":            "the endpoint asks for a human decision",
 		"evidence": []any{
 			map[string]any{"id": "evidence:input:" + a.ID, "kind": "input_snapshot", "hash": digest(a.Input), "redacted": true},
+			map[string]any{"id": "evidence:policy:" + a.ID, "kind": "policy_decision", "hash": digest([]byte(a.CapabilityID)), "redacted": false},
 		},
 		"expires_at": timestamp(now.Add(approvalTTL)), "policy_hash": digest([]byte(a.CapabilityID)), "risk": "high",
 	}
 	s.store.waitForHuman(r, map[string]any{
 		"approval_id": approvalID, "action_id": a.ID, "capability_id": a.CapabilityID,
-		"requester": edgePrincipal, "subject": edgePrincipal,
+		"requester": s.store.caller, "subject": s.store.caller,
 		"reason": request["reason"], "expires_at": looseTime(now.Add(approvalTTL)),
 	})
 	s.after(approvalTTL, func() { s.store.expireApproval(r, approvalID) })

@@ -20,7 +20,8 @@ import (
 // events here until it has a result. Readers therefore cannot tell one that
 // runs from one that never was; that is the daemon's behaviour, not a gap.
 type store struct {
-	now func() time.Time
+	now    func() time.Time
+	caller principal // whom every submission is attributed to
 
 	mu      sync.Mutex
 	events  []event                 // the daemon-global log; cursors are positions in it
@@ -35,9 +36,10 @@ type store struct {
 	queued  int                     // submissions queued so far
 }
 
-func newStore(now func() time.Time) *store {
+func newStore(now func() time.Time, caller principal) *store {
 	return &store{
 		now:     now,
+		caller:  caller,
 		chunks:  map[string][]chunk{},
 		records: map[string]*record{},
 		results: map[string]actionResult{},
@@ -113,7 +115,7 @@ func (st *store) append(r *run, kind string, data any) {
 }
 
 func (st *store) appendEvent(r *run, id, kind string, now time.Time, data any) {
-	actor := edgePrincipal
+	actor := st.caller
 	st.events = append(st.events, event{
 		ID: id, Kind: kind, OccurredAt: timestamp(now), ActionID: r.action.ID,
 		SessionID: r.sessionID, CorrelationID: r.correlationID, Actor: &actor, Data: data,

@@ -209,5 +209,5 @@ func (st *store) selects(f listFilter, id string, rec *record) bool {
 	return (f.state == "" || f.state == st.stateOf(id, false)) &&
 		(f.capability == "" || f.capability == rec.run.action.CapabilityID) &&
 		(f.session == "" || f.session == rec.run.sessionID) &&
-		(f.principal == "" || f.principal == edgePrincipal.ID)
+		(f.principal == "" || f.principal == st.caller.ID)
 }

@@ -15,7 +15,8 @@ type principal struct {
 }
 
 // The two parties every answer speaks of: the daemon itself, and the one
-// principal that its static bearer token is bound to.
+// principal that its static bearer token is bound to. Without a token, callers
+// are the daemon's own agent.
 var (
 	daemonPrincipal = principal{ID: "agent:getaip:server:local", Kind: "agent"}
 	edgePrincipal   = principal{ID: "service:getaip:server:http-edge", Kind: "service"}
@@ -140,7 +141,7 @@ func looseTime(t time.Time) []int {
 // of one kind sort by time.
 func newID(prefix string, now time.Time) string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // never fails
 	ms := uint64(now.UnixMilli())
 	for i := range 6 {
 		b[i] = byte(ms >> (40 - 8*i))
