@@ -15,6 +15,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/tmaxmax/go-sse v0.12.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.48.0
 )
 
