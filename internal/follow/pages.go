@@ -65,10 +65,12 @@ func (f *Follower) hand(out []*aip.Chunk, source string, emit Emit) error {
 }
 
 // fill answers a hole at once with one read from the start, and passes over
-// what that does not bring.
+// what that does not bring. A read that failed in passing has not shown what is
+// missing: its error is returned and the hole stays, for the next connection
+// to read again.
 func (f *Follower) fill(ctx context.Context, emit Emit) error {
 	err := f.pages(ctx, "", emit, reading{enough: func() bool { return !f.order.Holding() }})
-	if err != nil && (isEmit(err) || ctx.Err() != nil) {
+	if err != nil && (isEmit(err) || ctx.Err() != nil || !Permanent(err)) {
 		return err
 	}
 	return f.pass(emit)
@@ -212,11 +214,19 @@ func (f *Follower) page(ctx context.Context, cursor string) (*aip.EventsPage, er
 // waits behind a hole is handed out in the end. An error says that the rest
 // could not be read; what was read before it stands.
 func (f *Follower) Drain(ctx context.Context, emit Emit) error {
-	err := f.pages(ctx, f.cursor, emit, reading{keep: true})
-	if err == nil && f.order.Holding() {
-		err = f.fill(ctx, emit)
+	return f.ended(ctx, f.last(ctx, f.pages(ctx, f.cursor, emit, reading{keep: true}), emit))
+}
+
+// last passes what still waits behind a hole when no further read is to come:
+// better shown with a gap than not at all.
+func (f *Follower) last(ctx context.Context, err error, emit Emit) error {
+	if isEmit(err) || ctx.Err() != nil {
+		return err
 	}
-	return f.ended(ctx, err)
+	if perr := f.pass(emit); perr != nil {
+		return perr
+	}
+	return err
 }
 
 // Reread reads the whole stream from its start with plain pages, for evidence
@@ -227,7 +237,7 @@ func (f *Follower) Reread(ctx context.Context, emit Emit) error {
 	if err == nil {
 		f.fromStart = true
 	}
-	return f.ended(ctx, err)
+	return f.ended(ctx, f.last(ctx, err, emit))
 }
 
 func (f *Follower) ended(ctx context.Context, err error) error {
