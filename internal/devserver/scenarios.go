@@ -122,7 +122,7 @@ func Scenarios() []Scenario {
 		{Name: "responses-tools", Summary: "text, two function calls, more text in the same item", play: script{frames: load("responses_two_calls")}},
 		{Name: "responses-large", Summary: "a tool output of 59 kB, in two lines of 68 kB", play: script{frames: load("responses_large_tool_output")}},
 		{Name: "responses-failed", Summary: "response.failed after some text", play: script{frames: load("responses_failed_after_text")}},
-		{Name: "responses-upstream-close", Summary: "all text, then the stream closes without a terminal event", play: script{frames: load("responses_server_shutdown")}},
+		{Name: "responses-upstream-close", Summary: "all text, then the provider's connection breaks without a terminal event", play: script{frames: load("responses_server_shutdown"), end: endCut}},
 	}
 	for i := range list {
 		sc := &list[i]

@@ -64,7 +64,7 @@ var expectations = []expectation{
 	{"responses-tools", 200, "", "completed", "completed", 24, "done", notes},
 	{"responses-large", 200, "", "completed", "completed", 10, "done", "~"},
 	{"responses-failed", 200, halves + "stream_failed", "failed", "failed", 13, "error", "~"},
-	{"responses-upstream-close", 200, halves + "stream_incomplete", "failed", "failed", 50, "error", "~"},
+	{"responses-upstream-close", 503, halves + "transport", "", "unknown", 49, "data", ""},
 }
 
 func TestEveryScenarioComesToItsEnd(t *testing.T) {
