@@ -1,9 +1,10 @@
 package transcript
 
 import (
-	"sort"
+	"cmp"
+	"maps"
+	"slices"
 
-	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -26,7 +27,6 @@ type ItemFact struct {
 	Status      string
 	Closed      bool
 	Payload     jsontext.Value
-	first       uint64
 }
 
 // TextFact is the joined text of one item.
@@ -34,7 +34,6 @@ type TextFact struct {
 	Item    ItemRef
 	Text    string // valid UTF-8; halves of characters joined
 	Differs bool   // a done text was seen and is another one
-	first   uint64
 }
 
 // Facts is what a stream has said, for the verdict and the outcome record.
@@ -57,79 +56,33 @@ type Facts struct {
 	FromEnd  bool           // the text was taken from a final event, no delta was seen
 }
 
-// Facts returns a snapshot that shares nothing with the transcript.
-func (t *Transcript) Facts() Facts {
-	f := Facts{
-		Finishes: map[int][]string{},
-		Failed:   t.failed,
-		Events:   map[string]bool{},
-		Session:  t.session,
-		Usage:    t.usage.value,
-		Named:    t.named.name,
-		Done:     t.done,
-		Closed:   t.closed,
-		Unknown:  t.notes,
-	}
-	for e := range t.events {
-		f.Events[e] = true
-	}
-	for _, ref := range t.order {
-		x := t.texts[ref]
-		joined := x.join()
-		differs := false
-		if x.done != nil {
-			var s aip.Surrogates
-			differs = s.Join(x.done.text)+s.Flush() != joined
-		}
-		f.Texts = append(f.Texts, TextFact{Item: ref, Text: joined, Differs: differs, first: x.first})
+// total completes the facts.
+func (s *sum) total() Facts {
+	f := s.facts
+	for _, x := range s.textOrder {
+		joined := join(x.deltas...)
+		f.Texts = append(f.Texts, TextFact{Item: x.ref, Text: joined, Differs: x.done != nil && join(*x.done) != joined})
 	}
 	if len(f.Texts) == 0 {
-		for ref, p := range t.finals {
-			var s aip.Surrogates
-			f.Texts = append(f.Texts, TextFact{Item: ref, Text: s.Join(p.text) + s.Flush(), first: p.seq})
+		for _, x := range s.finalOrder {
+			f.Texts = append(f.Texts, TextFact{Item: x.ref, Text: join(x.text)})
 			f.FromEnd = true
 		}
 	}
-	sort.SliceStable(f.Texts, func(i, j int) bool {
-		a, b := f.Texts[i], f.Texts[j]
-		if a.Item.OutputIndex != b.Item.OutputIndex {
-			return a.Item.OutputIndex < b.Item.OutputIndex
-		}
-		if a.Item.ContentIndex != b.Item.ContentIndex {
-			return a.Item.ContentIndex < b.Item.ContentIndex
-		}
-		if a.Item.Choice != b.Item.Choice {
-			return a.Item.Choice < b.Item.Choice
-		}
-		return a.first < b.first
+	slices.SortStableFunc(f.Texts, func(a, b TextFact) int {
+		return cmp.Or(cmp.Compare(a.Item.OutputIndex, b.Item.OutputIndex), cmp.Compare(a.Item.ContentIndex, b.Item.ContentIndex),
+			cmp.Compare(a.Item.Choice, b.Item.Choice))
 	})
-	for c := range t.choices {
-		reasons := []string{}
-		for r := range t.finishes[c] {
-			reasons = append(reasons, r)
-		}
-		sort.Strings(reasons)
-		f.Finishes[c] = reasons
+	f.Finishes = map[int][]string{}
+	for choice, reasons := range s.finishes {
+		f.Finishes[choice] = slices.AppendSeq([]string{}, maps.Keys(reasons))
+		slices.Sort(f.Finishes[choice])
 	}
-	for _, x := range t.tools {
+	for _, x := range s.tools {
 		f.Tools = append(f.Tools, *x)
 	}
-	sort.SliceStable(f.Tools, func(i, j int) bool { return f.Tools[i].First < f.Tools[j].First })
-	for _, x := range t.items {
+	for _, x := range s.items {
 		f.Items = append(f.Items, *x)
-	}
-	sort.SliceStable(f.Items, func(i, j int) bool { return f.Items[i].first < f.Items[j].first })
-	sort.SliceStable(t.errors, func(i, j int) bool { return t.errors[i].seq < t.errors[j].seq })
-	for _, e := range t.errors {
-		f.Errors = append(f.Errors, e.ProviderError)
-	}
-	if t.hermes.set {
-		h := t.hermes.Hermes
-		f.Hermes = &h
-	}
-	if t.response.set {
-		r := t.response.Response
-		f.Response = &r
 	}
 	return f
 }

@@ -4,8 +4,8 @@
 // Invariants kept here:
 //
 //   - Pure: no clock, no network, no terminal.
-//   - Every fact carries the AIP sequence it came from, so the order in which
-//     chunks are applied does not change what [Transcript.Facts] says.
+//   - Operations are added up in the order of their AIP sequences, so the order
+//     in which chunks are applied does not change what [Transcript.Facts] says.
 //   - Items are never merged: text belongs to the item, the part and the
 //     choice that its delta names.
 package transcript

@@ -1,183 +1,173 @@
 package transcript
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aipctl/aipctl/internal/aip"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Transcript gathers the operations of one stream. The zero value is not
-// ready; use [New].
+// Transcript gathers the operations of one stream. Use [New].
+//
+// It keeps them as a log and adds them up in the order of their sequences when
+// [Transcript.Facts] is asked for: chunks come late, from pages and from the
+// final aggregate, and which came first must not show.
 type Transcript struct {
-	texts    map[ItemRef]*text
-	order    []ItemRef
-	finals   map[ItemRef]piece
-	finishes map[int]map[string]bool
-	choices  map[int]bool
-	tools    []*ToolFact
-	byCall   map[string]*ToolFact
-	errors   []seqError
-	hermes   seqHermes
-	failed   bool
-	response seqResponse
-	events   map[string]bool
-	session  string
-	usage    seqValue
-	named    seqName
-	done     bool
-	closed   string
-	items    []*ItemFact
-	byItem   map[string]*ItemFact
-	notes    int
-	thoughts bool
+	log        []entry
+	responseID string
 }
 
-type (
-	piece struct {
-		seq  uint64
-		text string
-	}
-	seqError struct {
-		seq uint64
-		ProviderError
-	}
-	seqHermes struct {
-		seq uint64
-		set bool
-		Hermes
-	}
-	seqResponse struct {
-		seq uint64
-		set bool
-		Response
-	}
-	seqValue struct {
-		seq   uint64
-		value jsontext.Value
-	}
-	seqName struct {
-		seq  uint64
-		name string
-	}
-)
-
-type text struct {
-	first  uint64 // sequence of the first delta
-	pieces []piece
-	done   *piece
+type entry struct {
+	seq uint64
+	ops []Op
 }
 
 // New returns an empty transcript.
-func New() *Transcript {
-	return &Transcript{
-		texts:    map[ItemRef]*text{},
-		finals:   map[ItemRef]piece{},
-		finishes: map[int]map[string]bool{},
-		choices:  map[int]bool{},
-		byCall:   map[string]*ToolFact{},
-		events:   map[string]bool{},
-		byItem:   map[string]*ItemFact{},
-	}
-}
+func New() *Transcript { return new(Transcript) }
 
 // Apply takes the operations of the chunk with the given AIP sequence. Each
 // sequence must be applied at most once.
 func (t *Transcript) Apply(seq uint64, ops []Op) {
+	t.log = append(t.log, entry{seq, ops})
 	for _, op := range ops {
-		switch o := op.(type) {
-		case Text:
-			t.choices[o.Item.Choice] = true
-			x := t.text(o.Item, seq)
-			x.pieces = append(x.pieces, piece{seq, o.Text})
-		case TextDone:
-			x := t.text(o.Item, seq)
-			x.done = &piece{seq, o.Text}
-		case FinalText:
-			t.finals[o.Item] = piece{seq, o.Text}
-		case Finish:
-			t.choices[o.Choice] = true
-			if o.Reason != "" {
-				if t.finishes[o.Choice] == nil {
-					t.finishes[o.Choice] = map[string]bool{}
-				}
-				t.finishes[o.Choice][o.Reason] = true
-			}
-		case Tool:
-			t.tool(seq, o)
-		case Item:
-			t.item(seq, o)
-		case Usage:
-			if t.usage.value == nil || seq >= t.usage.seq {
-				t.usage = seqValue{seq, o.Value}
-			}
-		case ProviderError:
-			t.errors = append(t.errors, seqError{seq, o})
-		case Hermes:
-			if o.Failed != nil && *o.Failed {
-				t.failed = true
-			}
-			if !t.hermes.set || seq >= t.hermes.seq {
-				t.hermes = seqHermes{seq, true, o}
-			}
-		case Response:
-			t.events[o.Event] = true
-			t.applyResponse(seq, o)
-		case Session:
-			t.session = o.ID
-		case Named:
-			if t.named.name == "" || seq >= t.named.seq {
-				t.named = seqName{seq, o.Name}
-			}
-		case Done:
-			t.done = true
-		case Closed:
-			t.closed = o.Reason
-		case Thought:
-			t.thoughts = true
-		case Note:
-			t.notes++
+		if r, ok := op.(Response); ok && t.responseID == "" {
+			t.responseID = r.ID
 		}
 	}
 }
 
-func (t *Transcript) applyResponse(seq uint64, o Response) {
-	if t.response.set && seq < t.response.seq {
-		if t.response.ID == "" {
-			t.response.ID = o.ID
+// ResponseID is the id of the response object, as soon as any event has told
+// it; empty before.
+func (t *Transcript) ResponseID() string { return t.responseID }
+
+// Facts returns what the operations applied so far come to.
+func (t *Transcript) Facts() Facts {
+	log := slices.Clone(t.log)
+	slices.SortStableFunc(log, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
+	s := sum{
+		texts:    map[ItemRef]*text{},
+		finals:   map[ItemRef]*final{},
+		finishes: map[int]map[string]bool{},
+		byCall:   map[string]*ToolFact{},
+		byItem:   map[string]*ItemFact{},
+		facts:    Facts{Events: map[string]bool{}},
+	}
+	for _, e := range log {
+		for _, op := range e.ops {
+			s.add(e.seq, op)
 		}
-		return
 	}
-	id, status := t.response.ID, t.response.Status
-	t.response = seqResponse{seq, true, o}
-	if o.ID == "" {
-		t.response.ID = id
-	}
-	if o.Status == "" {
-		t.response.Status = status
+	return s.total()
+}
+
+// sum adds operations up. It is given them in the order of their sequences.
+type sum struct {
+	texts      map[ItemRef]*text
+	textOrder  []*text
+	finals     map[ItemRef]*final
+	finalOrder []*final
+	finishes   map[int]map[string]bool // by choice seen
+	tools      []*ToolFact
+	byCall     map[string]*ToolFact
+	items      []*ItemFact
+	byItem     map[string]*ItemFact
+	facts      Facts // what is complete as it is added
+}
+
+type text struct {
+	ref    ItemRef
+	deltas []string
+	done   *string
+}
+
+type final struct {
+	ref  ItemRef
+	text string
+}
+
+func (s *sum) add(seq uint64, op Op) {
+	f := &s.facts
+	switch o := op.(type) {
+	case Text:
+		s.choice(o.Item.Choice)
+		x := s.text(o.Item)
+		x.deltas = append(x.deltas, o.Text)
+	case TextDone:
+		s.text(o.Item).done = &o.Text
+	case FinalText:
+		s.final(o)
+	case Finish:
+		reasons := s.choice(o.Choice)
+		if o.Reason != "" {
+			reasons[o.Reason] = true
+		}
+	case Tool:
+		s.tool(seq, o)
+	case Item:
+		s.item(o)
+	case Usage:
+		f.Usage = o.Value
+	case ProviderError:
+		f.Errors = append(f.Errors, o)
+	case Hermes:
+		f.Failed = f.Failed || o.Failed != nil && *o.Failed
+		f.Hermes = &o
+	case Response:
+		f.Events[o.Event] = true
+		if f.Response != nil {
+			// An event that leaves id or status out takes neither back.
+			o.ID, o.Status = cmp.Or(o.ID, f.Response.ID), cmp.Or(o.Status, f.Response.Status)
+		}
+		f.Response = &o
+	case Session:
+		f.Session = o.ID
+	case Named:
+		f.Named = o.Name
+	case Done:
+		f.Done = true
+	case Closed:
+		f.Closed = o.Reason
+	case Note:
+		f.Unknown++
 	}
 }
 
-func (t *Transcript) text(ref ItemRef, seq uint64) *text {
-	x := t.texts[ref]
+func (s *sum) choice(n int) map[string]bool {
+	if s.finishes[n] == nil {
+		s.finishes[n] = map[string]bool{}
+	}
+	return s.finishes[n]
+}
+
+func (s *sum) text(ref ItemRef) *text {
+	x := s.texts[ref]
 	if x == nil {
-		x = &text{first: seq}
-		t.texts[ref] = x
-		t.order = append(t.order, ref)
+		x = &text{ref: ref}
+		s.texts[ref] = x
+		s.textOrder = append(s.textOrder, x)
 	}
-	x.first = min(x.first, seq)
 	return x
 }
 
-func (t *Transcript) tool(seq uint64, o Tool) {
+func (s *sum) final(o FinalText) {
+	x := s.finals[o.Item]
+	if x == nil {
+		x = &final{ref: o.Item}
+		s.finals[o.Item] = x
+		s.finalOrder = append(s.finalOrder, x)
+	}
+	x.text = o.Text
+}
+
+func (s *sum) tool(seq uint64, o Tool) {
 	var f *ToolFact
 	if o.CallID != "" {
-		f = t.byCall[o.CallID]
+		f = s.byCall[o.CallID]
 	} else if o.Status != ToolRunning {
 		// Runs give no call id: the oldest running call of that name ended.
-		for _, c := range t.tools {
+		for _, c := range s.tools {
 			if c.CallID == "" && c.Name == o.Name && c.Status == ToolRunning {
 				f = c
 				break
@@ -185,37 +175,29 @@ func (t *Transcript) tool(seq uint64, o Tool) {
 		}
 	}
 	if f == nil {
-		f = &ToolFact{CallID: o.CallID, Name: o.Name, Status: o.Status, First: seq, Last: seq}
-		t.tools = append(t.tools, f)
+		f = &ToolFact{CallID: o.CallID, Name: o.Name, Status: o.Status, First: seq}
+		s.tools = append(s.tools, f)
 		if o.CallID != "" {
-			t.byCall[o.CallID] = f
+			s.byCall[o.CallID] = f
 		}
 	}
-	f.First, f.Last = min(f.First, seq), max(f.Last, seq)
-	if f.Name == "" {
-		f.Name = o.Name
-	}
-	// An end is never undone by a start that was applied later.
+	f.Last = seq
+	f.Name = cmp.Or(f.Name, o.Name)
+	// An end is never undone by another start.
 	if o.Status != ToolRunning {
 		f.Status = o.Status
 	}
 }
 
-func (t *Transcript) item(seq uint64, o Item) {
+func (s *sum) item(o Item) {
 	key := itemKey(o)
-	f := t.byItem[key]
+	f := s.byItem[key]
 	if f == nil {
-		f = &ItemFact{ItemID: o.ItemID, OutputIndex: o.OutputIndex, Kind: o.Kind, CallID: o.CallID, Name: o.Name, first: seq}
-		t.byItem[key] = f
-		t.items = append(t.items, f)
+		f = &ItemFact{ItemID: o.ItemID, OutputIndex: o.OutputIndex, Kind: o.Kind}
+		s.byItem[key] = f
+		s.items = append(s.items, f)
 	}
-	f.first = min(f.first, seq)
-	if f.Name == "" {
-		f.Name = o.Name
-	}
-	if f.CallID == "" {
-		f.CallID = o.CallID
-	}
+	f.Name, f.CallID = cmp.Or(f.Name, o.Name), cmp.Or(f.CallID, o.CallID)
 	if !o.Open || f.Status == "" {
 		f.Status = o.Status
 	}
@@ -234,17 +216,13 @@ func itemKey(o Item) string {
 	return "ix:" + strconv.Itoa(o.OutputIndex) + ":" + o.Kind + ":" + o.CallID
 }
 
-func (x *text) join() string {
-	sort.SliceStable(x.pieces, func(i, j int) bool { return x.pieces[i].seq < x.pieces[j].seq })
+// join puts the deltas together, halves of characters included.
+func join(deltas ...string) string {
 	var b strings.Builder
 	var s aip.Surrogates
-	for _, p := range x.pieces {
-		b.WriteString(s.Join(p.text))
+	for _, d := range deltas {
+		b.WriteString(s.Join(d))
 	}
 	b.WriteString(s.Flush())
 	return b.String()
 }
-
-// ResponseID is the id of the response object, as soon as any event has told
-// it; empty before.
-func (t *Transcript) ResponseID() string { return t.response.ID }
