@@ -104,7 +104,11 @@ func providerError(v jsontext.Value) (transcript.ProviderError, bool) {
 		return transcript.ProviderError{}, false
 	}
 	m := members(v)
-	return transcript.ProviderError{Type: m.str("type"), Code: m.str("code"), Message: m.str("message")}, true
+	code := m.str("code")
+	if code == "" && m["code"].Kind() == '0' {
+		code = string(m["code"]) // some providers put an HTTP status there
+	}
+	return transcript.ProviderError{Type: m.str("type"), Code: code, Message: m.str("message")}, true
 }
 
 // fields are the members of one JSON object, undecoded.

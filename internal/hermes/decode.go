@@ -49,7 +49,7 @@ func Frame(f *aip.Frame) []transcript.Op {
 	}
 	m := members(data)
 	name := frameName(f.Event, m)
-	if name == "" || (m.has("choices") && !isResponses(name)) {
+	if name == "" || isChat(name, m) {
 		return chat(name, m)
 	}
 	return named(name, data, "")
@@ -98,6 +98,12 @@ func isResponses(name string) bool {
 	return len(name) > 9 && name[:9] == "response."
 }
 
+// isChat reports whether a frame that has a name is a chat chunk all the same.
+// What an approval lets a human choose from is called choices, too.
+func isChat(name string, m fields) bool {
+	return m.has("choices") && !isResponses(name) && name != "approval.request"
+}
+
 func withName(name string, ops ...transcript.Op) []transcript.Op {
 	if name == "" {
 		return ops
@@ -123,6 +129,12 @@ func named(name string, data jsontext.Value, kind string) []transcript.Op {
 		ops = append(ops, responses(name, m)...)
 	default:
 		ops = append(ops, run(name, m, kind)...)
+		if id := m.str("session_id"); id != "" {
+			ops = append(ops, transcript.Session{ID: id})
+		}
+	}
+	if h, ok := hermesState(m); ok {
+		ops = append(ops, h)
 	}
 	return append(ops, providerErrors(m, false)...)
 }

@@ -65,11 +65,12 @@ func item(m fields, open bool) []transcript.Op {
 		op.Payload = m["item"]
 	}
 	ops := []transcript.Op{op}
-	// A call is a tool that runs until its output item closes.
+	// A call is a tool that runs until its output is there: an output item that
+	// closes, or one that is complete when it opens.
 	switch {
 	case op.Kind == "function_call" && open:
 		ops = append(ops, transcript.Tool{CallID: op.CallID, Name: op.Name, Status: transcript.ToolRunning})
-	case op.Kind == "function_call_output" && !open:
+	case op.Kind == "function_call_output" && (!open || op.Status == "completed"):
 		ops = append(ops, transcript.Tool{CallID: op.CallID, Status: transcript.ToolCompleted})
 	}
 	return ops
