@@ -39,6 +39,10 @@ const (
 	minPageLimit = 16
 )
 
+// lateWait is how long a body is read on behind its terminal frame. A daemon
+// ends it there, so the end is as good as always there already.
+const lateWait = 200 * time.Millisecond
+
 // Options configure a [Follower].
 type Options struct {
 	ActionID      string
@@ -129,6 +133,7 @@ type Follower struct {
 	fromStart bool // everything from the start has been read by this follower
 	backoff   *backoff
 	attempt   int
+	open      *uint64 // begin of a hole that was read for in vain, and may still be filled
 }
 
 // New returns a follower; nothing is sent yet.
@@ -249,7 +254,11 @@ func (f *Follower) connection(ctx context.Context, emit Emit) (opened bool, err 
 	var last string // the sticky id before this event
 	var lastWasCursor bool
 	pending := false // something came since the last cursor
+	ended := false   // the terminal frame came
 	for ev, err := range sse.Read(lines, &sse.ReadConfig{MaxEventSize: f.o.MaxEventBytes + 64}) {
+		if err != nil && ended {
+			break // whatever ends the body now, the action has ended before it
+		}
 		if err != nil {
 			if errors.Is(err, bufio.ErrTooLong) {
 				return true, &ErrEventTooLarge{Limit: f.o.MaxEventBytes}
@@ -267,11 +276,27 @@ func (f *Follower) connection(ctx context.Context, emit Emit) (opened bool, err 
 		if len(ev.Data) > f.o.MaxEventBytes {
 			return true, &ErrEventTooLarge{Limit: f.o.MaxEventBytes}
 		}
+		if ended {
+			if err := f.late(ev, emit); err != nil {
+				return true, err
+			}
+			continue
+		}
 		was := f.cursor
-		if err := f.frame(ctx, ev, own, emit); err != nil {
+		err := f.frame(ctx, ev, own, emit)
+		if errors.Is(err, errTerminal) {
+			ended = true
+			timer := time.AfterFunc(lateWait, func() { watched.Close() })
+			defer timer.Stop()
+			continue
+		}
+		if err != nil {
 			return true, err
 		}
 		pending = f.cursor == was
+	}
+	if ended {
+		return true, errTerminal
 	}
 	if pending {
 		f.limit = max(f.limit/2, minPageLimit)
@@ -334,6 +359,16 @@ func (f *Follower) frame(ctx context.Context, ev sse.Event, ownID bool, emit Emi
 	}
 }
 
+// late takes a frame behind the terminal one. A chunk there is handed out like
+// any other, or contradicts; nothing else counts any more.
+func (f *Follower) late(ev sse.Event, emit Emit) error {
+	item, err := aip.DecodeFollowItem([]byte(ev.Data), f.o.Decoding)
+	if err != nil || item.Chunk == nil {
+		return nil
+	}
+	return f.place(item.Chunk, sourceFollow, emit)
+}
+
 // The names of the places that chunks come from, as records spell them.
 const (
 	sourceFollow = "follow"
@@ -346,7 +381,7 @@ func (f *Follower) moved(ctx context.Context, value string, emit Emit) error {
 	}
 	// A cursor must not pass a chunk that waits for a lower one.
 	if f.order.Holding() {
-		if err := f.fill(ctx, emit); err != nil {
+		if err := f.fill(ctx, emit, true); err != nil {
 			return err
 		}
 	}

@@ -146,6 +146,42 @@ func TestFollower(t *testing.T) {
 			asked: []string{`follow "" at 0s`, `page "" at 0s`, `page "p_1" at 0s`},
 		},
 		{
+			rule: "a read that does not get as far as the hole leaves it open, and what comes late in the same page fills it",
+			src: source{
+				conns: []conn{stream(chunkFrame(0, "a"), chunkFrame(3, "d"), chunkFrame(2, "c"), chunkFrame(1, "b"), cursorFrame("c_1"), terminalFrame("c_1"))},
+				pages: map[string][]answer{"": {paged("p_1", 0, "a")}},
+			},
+			items: []string{"opened 1", "chunk 0 follow", "duplicate", "chunk 1 follow", "chunk 2 follow", "chunk 3 follow", "cursor c_1 last 3", "cursor c_1 last 3", "terminal"},
+			asked: []string{`follow "" at 0s`, `page "" at 0s`, `page "p_1" at 0s`},
+		},
+		{
+			rule: "a hole that is open at the end of its page is read for once more, and passed",
+			src: source{
+				conns: []conn{stream(chunkFrame(0, "a"), chunkFrame(2, "c"), chunkFrame(3, "d"), cursorFrame("c_1"), terminalFrame("c_1"))},
+				pages: map[string][]answer{"": {paged("p_1", 0)}},
+			},
+			items: []string{"opened 1", "chunk 0 follow", "gap 1-1", "chunk 2 page", "chunk 3 page", "cursor c_1 last 3", "cursor c_1 last 3", "terminal"},
+			asked: []string{`follow "" at 0s`, `page "" at 0s`, `page "" at 0s`},
+		},
+		{
+			rule:  "a chunk behind the terminal frame contradicts like any other",
+			src:   source{conns: []conn{stream(chunkFrame(0, "done"), terminalFrame("c_1"), chunkFrame(1, "x"))}},
+			items: []string{"opened 1", "chunk 0 follow", "cursor c_1 last 0", "terminal", "contradiction above 1 first=true"},
+			asked: []string{`follow "" at 0s`},
+		},
+		{
+			rule:  "no cursor and no error counts behind the terminal frame",
+			src:   source{conns: []conn{stream(chunkFrame(0, "a"), terminalFrame("c_1"), cursorFrame("c_2"), errorFrame("storage.unavailable"), terminalFrame("c_3"))}},
+			items: []string{"opened 1", "chunk 0 follow", "cursor c_1 last 0", "terminal"},
+			asked: []string{`follow "" at 0s`},
+		},
+		{
+			rule:  "a connection that stays open behind its terminal frame is not waited for",
+			src:   source{conns: []conn{{steps: []any{chunkFrame(0, "a"), terminalFrame("c_1"), time.Hour}}}},
+			items: []string{"opened 1", "chunk 0 follow", "cursor c_1 last 0", "terminal"},
+			asked: []string{`follow "" at 0s`},
+		},
+		{
 			rule: "a stream that begins above 0 has no gap before it",
 			src: source{
 				conns: []conn{stream(chunkFrame(4, "e"), terminalFrame("c_1"))},

@@ -28,7 +28,7 @@ func (f *Follower) chunk(ctx context.Context, c *aip.Chunk, source string, emit 
 		return err
 	}
 	if f.order.Holding() && source == sourceFollow {
-		return f.fill(ctx, emit)
+		return f.fill(ctx, emit, false)
 	}
 	return nil
 }
@@ -67,11 +67,23 @@ func (f *Follower) hand(out []*aip.Chunk, source string, emit Emit) error {
 // fill answers a hole at once with one read from the start, and passes over
 // what that does not bring. A read that failed in passing has not shown what is
 // missing: its error is returned and the hole stays, for the next connection
-// to read again.
-func (f *Follower) fill(ctx context.Context, emit Emit) error {
-	err := f.pages(ctx, "", emit, reading{enough: func() bool { return !f.order.Holding() }})
+// to read again. Neither has a read that did not get as far as the chunk behind
+// the hole: what is missing may still stand further down in this very page, so
+// the hole stays open until its end, and last is set there.
+func (f *Follower) fill(ctx context.Context, emit Emit, last bool) error {
+	hole, _ := f.order.Hole()
+	if !last && f.open != nil && *f.open == hole.From {
+		return nil
+	}
+	f.open = nil
+	seen := newProgress()
+	err := f.pages(ctx, "", emit, reading{enough: func() bool { return !f.order.Holding() }, seen: seen})
 	if err != nil && (isEmit(err) || ctx.Err() != nil || !Permanent(err)) {
 		return err
+	}
+	if hole, holds := f.order.Hole(); holds && err == nil && !last && !seen.reached(hole.To+1) {
+		f.open = &hole.From
+		return nil
 	}
 	return f.pass(emit)
 }
@@ -98,13 +110,18 @@ type reading struct {
 	enough func() bool
 	// keep moves the follower's cursor along, page by page.
 	keep bool
+	// seen is filled with what the run brought; nil keeps that inside.
+	seen *progress
 }
 
 // pages reads page after page from cursor until one is empty or brings
 // nothing that this run has not seen.
 func (f *Follower) pages(ctx context.Context, cursor string, emit Emit, r reading) error {
 	const mostStale = 2
-	seen := progress{events: map[string]bool{}}
+	seen := r.seen
+	if seen == nil {
+		seen = newProgress()
+	}
 	stale := 0
 	for {
 		page, err := f.page(ctx, cursor)
@@ -128,7 +145,7 @@ func (f *Follower) pages(ctx context.Context, cursor string, emit Emit, r readin
 		moved := page.Cursor != "" && page.Cursor != cursor
 		if r.keep {
 			if f.order.Holding() {
-				if err := f.fill(ctx, emit); err != nil {
+				if err := f.fill(ctx, emit, true); err != nil {
 					return err
 				}
 			}
@@ -174,6 +191,11 @@ type progress struct {
 	any    bool
 	high   uint64
 }
+
+func newProgress() *progress { return &progress{events: map[string]bool{}} }
+
+// reached reports whether a chunk as high as seq was among what came.
+func (p *progress) reached(seq uint64) bool { return p.any && p.high >= seq }
 
 func (p *progress) advance(page *aip.EventsPage) bool {
 	moved := false
