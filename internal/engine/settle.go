@@ -30,6 +30,14 @@ func (c *call) settleCall(f *feed, w *wait, end ending) *verdict.Outcome {
 	if w.reading != nil && w.reading.NotSent && end == atClosed {
 		return c.rejected(ctx, w.reading)
 	}
+	// Where the stream has ended before the reply came, the reply may still say
+	// that the action is not this call's: the id was taken by another one.
+	if end == atTerminal && c.reply == nil {
+		c.awaitReply(ctx)
+		if reading := c.refusal(); reading != nil {
+			return c.rejected(ctx, reading)
+		}
+	}
 	// A reply that holds the outcome stands, though the wait ran out while more
 	// of the stream was hoped for.
 	if end == atWaitsEnd && !c.replyDecides(w) {
@@ -58,6 +66,19 @@ func (c *call) replyDecides(w *wait) bool {
 		return false
 	}
 	return !w.followOn(c.reply.body.Result)
+}
+
+// refusal is the reading of a reply that says that nothing ran because of this
+// call; nil for any other.
+func (c *call) refusal() *verdict.SubmitReading {
+	if c.reply == nil || c.reply.err == nil {
+		return nil
+	}
+	reading := c.answer(c.reply.err)
+	if !reading.Settled || !reading.NotSent {
+		return nil
+	}
+	return &reading
 }
 
 // rejected ends a call whose answer says that nothing ran.
@@ -141,9 +162,6 @@ type found struct {
 
 // findResult takes the result from the reply, or reads it.
 func (c *call) findResult(ctx context.Context, w *wait) found {
-	if c.reply == nil {
-		c.awaitReply(ctx)
-	}
 	if c.reply != nil && c.reply.err == nil && c.reply.body.Result != nil {
 		res := c.reply.body.Result
 		pending := res.Status == aip.StatusPendingApproval || res.Status == aip.StatusRequiresHuman
@@ -161,9 +179,7 @@ func (c *call) awaitReply(ctx context.Context) {
 	defer limit.Stop()
 	select {
 	case rep := <-c.replyc:
-		if rep.err == nil {
-			c.reply = &rep
-		}
+		c.reply = &rep
 	case <-limit.C:
 	case <-ctx.Done():
 	}
@@ -273,19 +289,50 @@ func (r *run) settle(ctx context.Context, f found) *verdict.Outcome {
 	if err := r.weigh(ctx, f); err != nil {
 		return r.interrupted(ctx)
 	}
+	for _, t := range r.script.Facts().Texts {
+		if t.Differs {
+			_ = r.warn("text.differs", "an item's deltas do not add up to the text that the provider gave for it")
+		}
+	}
 	ev := verdict.Evidence{Result: f.result, State: f.state}
-	o := r.outcome(r.judge(ev))
+	o := r.outcome(r.judgeEffects(ctx, ev))
+	if signalOf(ctx) != 0 {
+		return r.interrupted(ctx)
+	}
 	if f.result == nil {
 		o.Reason = f.why
 	}
 	return r.finish(ctx, o, &finishing{result: f.result})
 }
 
+// judgeEffects judges, and where everything else has passed lets the effect
+// checks speak too.
+func (r *run) judgeEffects(ctx context.Context, ev verdict.Evidence) verdict.Judgement {
+	ev.EffectChecks = r.cfg.RecordedChecks
+	j := r.judge(ev)
+	if r.cfg.EffectChecks == nil {
+		r.confirmed = j.Checks.EffectCheck == verdict.Pass
+		return j
+	}
+	var sofar *verdict.Outcome
+	if j.Verdict == fault.Accepted {
+		sofar = r.outcome(j)
+		if ev.Result != nil {
+			r.describe(sofar, ev.Result)
+		}
+	}
+	// Without an outcome so far, they are asked only how many they are.
+	ev.EffectChecks = r.cfg.EffectChecks(ctx, sofar)
+	j = r.judge(ev)
+	r.confirmed = j.Checks.EffectCheck == verdict.Pass
+	return j
+}
+
 // weigh compares what was streamed with what the aggregate retains, and adds
 // from the aggregate what no stream delivered.
 func (r *run) weigh(ctx context.Context, f found) error {
 	if r.operation == "" {
-		r.operation = guessOperation(r.cap, f)
+		r.learnCapability(ctx, f)
 	}
 	res := f.result
 	if res == nil || res.Output == nil || !res.Output.HasEvents {
@@ -400,7 +447,6 @@ func (r *run) fromAggregate(frames []aip.Frame) error {
 		}
 	}
 	if shown > 0 {
-		r.fromResult = true
 		return r.warn("text.from_result", "text that no stream delivered was taken from the result")
 	}
 	return nil
@@ -428,6 +474,20 @@ func (r *run) plainOutput(res *aip.ActionResult) error {
 	r.evidence(0, ops)
 	rec := record.Chunk{Head: record.NewHead(record.TypeChunk), Kind: aip.KindDone, Source: record.SourceResult, Data: object, Terminal: true}
 	return r.deliver(rec, ops)
+}
+
+// learnCapability finds out what an action is that no record names. The rules
+// of the finish and of the codes depend on it, so where neither the state read
+// so far nor the result tells, the state is asked for it.
+func (r *run) learnCapability(ctx context.Context, f found) {
+	r.operation = guessOperation(r.cap, f)
+	if r.operation != "" || r.cap != "" {
+		return
+	}
+	if st, err := r.cfg.Net.Status(ctx, r.id); err == nil {
+		r.cap = st.CapabilityID
+		r.operation = guessOperation(r.cap, f)
+	}
 }
 
 // guessOperation is for actions that no record and no status names.
