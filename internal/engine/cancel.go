@@ -33,7 +33,7 @@ func Cancel(ctx context.Context, cfg Config, p CancelPlan) (*verdict.Outcome, er
 	r := comeback(cfg, p.ActionID, p.Known, true)
 	r.silent = true
 	r.listen("", follow.Begin{})
-	r.keeper = nil
+	r.keeper, r.unkept = nil, false
 	if err := cfg.Net.Cancel(ctx, p.ActionID, p.Reason); err != nil {
 		return r.cancelRefused(ctx, err)
 	}

@@ -106,6 +106,7 @@ func (r *run) readPages(ctx context.Context) error {
 		return own
 	})
 	r.flush(ctx)
+	r.sayCursor()
 	switch {
 	case r.stdout != nil:
 		return r.stdout
@@ -201,13 +202,35 @@ func (w *watcher) waited(ctx context.Context, f *feed) (*verdict.Outcome, error)
 		return w.interrupted(ctx), nil
 	}
 	reading, why := w.waitedOut(ctx, false)
+	if !w.opened && w.run.state == "" && w.lost != nil && !w.submitted() {
+		return w.unreached(ctx, ReadFault(w.lost)), nil
+	}
 	return w.conclude(ctx, found{reading: reading, why: why}), nil
 }
 
-// refused handles a stream that can not be followed. Where the result can be
-// read, the action settles without a stream; otherwise an action that this
-// client has submitted is unknown, and any other was not reached.
+// submitted reports whether the state file says that this action was submitted.
+func (w *watcher) submitted() bool { return w.plan.Known != nil && w.plan.Known.Intent != nil }
+
+// unreached ends a run that has learnt nothing of the action. The verdict is
+// unknown and is not recorded; the exit code says what was in the way.
+func (w *watcher) unreached(ctx context.Context, f *fault.Error) *verdict.Outcome {
+	o := w.outcome(w.judge(verdict.Evidence{Unsettled: fault.Unknown}))
+	o.ExitCode, o.ErrorCode, o.Reason = f.Class.Code(), f.Code, f.Message
+	if f.Hint != "" {
+		o.Reason += "; " + f.Hint
+	}
+	return w.finish(ctx, o, &finishing{recorded: true})
+}
+
+// refused handles a stream that can not be followed. Where what answered is no
+// daemon of ours, or one that does not know this caller, no other answer of it
+// counts. Else the action settles without a stream where the result can be
+// read; where it cannot, an action that this client has submitted is unknown,
+// and any other was not reached.
 func (w *watcher) refused(ctx context.Context, f *feed) (*verdict.Outcome, error) {
+	if !w.opened && noDaemon(f.err) {
+		return w.unreachable(ctx, f.err), nil
+	}
 	_ = w.warn("follow.refused", "the stream cannot be followed: "+f.err.Error()+"; the outcome is read without it")
 	found := w.readResult(ctx, 0)
 	switch {
@@ -218,24 +241,47 @@ func (w *watcher) refused(ctx context.Context, f *feed) (*verdict.Outcome, error
 		return w.conclude(ctx, found), nil
 	case found.reading == fault.Pending && w.plan.Wait == nil:
 		return nil, nil // it runs: the state goes on being read
+	case found.reading == fault.Pending, found.reading == fault.Unknown && w.run.state == aip.StateUnknown:
+		return w.conclude(ctx, found), nil
 	}
-	return w.unreadable(ctx, f.err, found)
+	return w.unreachable(ctx, f.err), nil
 }
 
-func (w *watcher) unreadable(ctx context.Context, cause error, f found) (*verdict.Outcome, error) {
-	submitted := w.plan.Known != nil && w.plan.Known.Intent != nil
-	rf := ReadFault(cause)
-	if submitted && rf.Class != fault.Auth || f.reading == fault.Pending {
-		return w.conclude(ctx, f), nil
-	}
+// noDaemon reports whether an answer to the follow shows that nothing behind
+// this URL will speak of the action to this caller: a refused token, a page of
+// something on the way, a redirect, a path that is not there.
+func noDaemon(err error) bool {
 	var remote *aip.RemoteError
-	if errors.As(cause, &remote) && rf.Class == fault.Auth {
-		return nil, rf.WithAction(w.id)
+	if !errors.As(err, &remote) {
+		return false
 	}
-	if f.reading == fault.Unknown && w.run.state == aip.StateUnknown {
-		return w.conclude(ctx, f), nil
+	switch remote.Status {
+	case 200:
+		return remote.NotStream
+	case 401, 403:
+		return true
+	case 404:
+		return !remote.AIP()
 	}
-	return nil, rf.WithAction(w.id)
+	return remote.Redirect != ""
+}
+
+// unreachable ends a run that nobody answered: by what refused the caller; else
+// unknown for an action of this state file, or a recorded verdict, and not
+// reached for any other.
+func (w *watcher) unreachable(ctx context.Context, cause error) *verdict.Outcome {
+	f := ReadFault(cause)
+	var remote *aip.RemoteError
+	refused := errors.As(cause, &remote) && (remote.Status == 401 || remote.Status == 403)
+	switch {
+	case refused:
+		f.Class = fault.Auth
+	case w.submitted():
+		return w.conclude(ctx, found{reading: fault.Unknown, why: f.Message})
+	default:
+		f.Class = fault.Unavailable
+	}
+	return w.unreached(ctx, f)
 }
 
 // conclude settles what was found, or gives the recorded verdict back where
@@ -316,14 +362,14 @@ func Result(ctx context.Context, cfg Config, p ResultPlan) (*verdict.Outcome, er
 	r := comeback(cfg, p.ActionID, p.Known, true)
 	r.listen("", follow.Begin{})
 	r.cfg.Journal = journal
-	r.keeper = nil
+	r.keeper, r.unkept = nil, false
 	w := &watcher{run: r, plan: FollowPlan{ActionID: p.ActionID, Known: p.Known, Chunks: true}}
 	if err := r.announce(intentKey(p.Known)); err != nil {
 		return r.interrupted(ctx), nil
 	}
 	f, err := w.pollResult(ctx, p.Wait)
 	if err != nil {
-		return nil, err
+		return w.unreached(ctx, fault.As(err)), nil
 	}
 	if f.result != nil || f.state != "" || f.reading != 0 {
 		if err := w.drain(ctx); err != nil {
@@ -369,14 +415,13 @@ func (w *watcher) pollResult(ctx context.Context, wait *time.Duration) (found, e
 // client has submitted is unknown, any other was not reached.
 func (w *watcher) unread(err error, f found) (found, error) {
 	rf := ReadFault(err)
-	submitted := w.plan.Known != nil && w.plan.Known.Intent != nil
 	switch rf.Class {
 	case fault.Unknown, fault.Pending:
 		return f, nil
 	case fault.Auth:
 		return found{}, rf.WithAction(w.id)
 	}
-	if submitted || w.run.state != "" {
+	if w.submitted() || w.run.state != "" {
 		return f, nil
 	}
 	return found{}, rf.WithAction(w.id)

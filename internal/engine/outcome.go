@@ -20,6 +20,7 @@ func (r *run) judge(ev verdict.Evidence) verdict.Judgement {
 	ev.Operation = r.operation
 	ev.Facts = r.script.Facts()
 	ev.Integrity = r.integrity
+	ev.RequiredTools = r.cfg.RequiredTools
 	if r.fol != nil {
 		ev.Integrity.FromStart = r.fol.FromStart()
 		ev.Integrity.Seen = r.fol.Order().Count()
@@ -64,7 +65,10 @@ func (r *run) outcome(j verdict.Judgement) *verdict.Outcome {
 		}
 		o.Tools = append(o.Tools, tool)
 	}
-	if len(o.Tools) > 0 {
+	switch {
+	case r.confirmed:
+		o.ToolEffects = "confirmed"
+	case len(o.Tools) > 0:
 		o.ToolEffects = "unconfirmed"
 	}
 	if r.cfg.Document {
@@ -106,6 +110,10 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	if f.result != nil || f.closed {
 		r.adviceFor(o)
 	}
+	if r.cfg.FailOnWarning && o.Verdict == fault.Accepted.String() && o.ExitCode == 0 && len(r.warnings) > 0 {
+		o.Verdict, o.ExitCode = fault.Incomplete.String(), fault.Incomplete.Code()
+		o.Reason = "there are warnings, and --fail-on-warning was given"
+	}
 	if r.stdout != nil && signalOf(ctx) == 0 {
 		o.ExitCode = fault.ClassOf(r.stdout).Code()
 	}
@@ -117,6 +125,7 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	if !r.cfg.CursorAtEnd {
 		r.flush(ctx)
 	}
+	r.sayCursor()
 	o.Warnings = r.warnings
 	if o.Warnings == nil {
 		o.Warnings = []verdict.Warning{}

@@ -48,7 +48,7 @@ type run struct {
 	duplicates  int
 	gaps        int
 	cursorAt    string // last cursor that a frame gave
-	fromResult  bool   // text came only from the aggregate
+	confirmed   bool   // effect checks have passed
 	responseID  string
 
 	state    string // last lifecycle state read
@@ -58,6 +58,12 @@ type run struct {
 	silent bool
 	// stdout is the first error of the sink; nothing is delivered after it.
 	stdout error
+	// opened says that the daemon answered with a stream once, and lost why it
+	// did not when last asked.
+	opened bool
+	lost   error
+	// unkept says that no cursor is kept, for want of a state file.
+	unkept bool
 	// saveFailed says that the state file could not take a record.
 	saveFailed bool
 }
@@ -93,6 +99,15 @@ func (r *run) listen(at string, begin follow.Begin) {
 		}
 		r.keeper = cursor.NewKeeper(r.cfg.Binding, r.cfg.Journal, opts...)
 	}
+	r.unkept = r.keeper == nil
+}
+
+// sayCursor prints the last cursor where it could not be kept, so that it can
+// be given by hand.
+func (r *run) sayCursor() {
+	if r.cursorAt != "" && (r.unkept || r.saveFailed) {
+		_ = r.warn("cursor.unkept", "the position is not kept; go on from here with --from "+r.cursorAt)
+	}
 }
 
 // announce shows what the action is called, and what was known to be amiss
@@ -114,9 +129,11 @@ func (r *run) announce(key string) error {
 func (r *run) item(ctx context.Context, it follow.Item) error {
 	switch x := it.(type) {
 	case follow.Opened:
+		r.opened = true
 		return r.show(r.cfg.Sink.State(record.State{Head: record.NewHead(record.TypeState), State: record.StateFollowing, Attempt: x.Attempt}))
 	case follow.Lost:
 		r.reconnects++
+		r.lost = x.Err
 		return r.show(r.cfg.Sink.State(record.State{
 			Head: record.NewHead(record.TypeState), State: record.StateReconnecting, Attempt: x.Attempt, Reason: x.Reason, WaitMS: x.Wait.Milliseconds(),
 		}))
