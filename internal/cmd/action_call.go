@@ -36,6 +36,9 @@ type callOptions struct {
 	detach      bool
 	dryRun      bool
 	onInterrupt string
+	tools       []string
+	effects     []string
+	failOnWarn  bool
 }
 
 func newCallCmd(r *run) *cobra.Command {
@@ -83,6 +86,9 @@ nothing ran because of this call; see ` + "`aipctl help exit-codes`" + `.`,
 	f.BoolVar(&o.detach, "detach", false, "submit async and return on the acknowledgement, which promises only queued")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check everything and print the redacted envelope; nothing is sent or written")
 	f.StringVar(&o.onInterrupt, "on-interrupt", "detach", "what Ctrl-C does to the action: detach or cancel")
+	f.StringArrayVar(&o.tools, "require-tool", nil, "a tool, by its `NAME`, that must have completed; may be repeated")
+	f.StringArrayVar(&o.effects, "effect-check", nil, "a shell `COMMAND` that must exit 0 once all other checks passed; it gets the outcome on stdin; may be repeated")
+	f.BoolVar(&o.failOnWarn, "fail-on-warning", false, "a warning makes the verdict incomplete")
 	return c
 }
 
@@ -120,6 +126,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	}
 	facts.warnConversation(k.view)
 	r.completeIntent(p, d, facts)
+	p.plan.Intent.RequiredTools, p.plan.Intent.EffectChecks = o.tools, len(o.effects)
 	envelope, err := p.plan.Action.Envelope("msg_dry_run", r.Now())
 	if err != nil {
 		return inputError("json", "the input cannot be put into an envelope")
@@ -131,6 +138,8 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return r.dryRun(out, p, k)
 	}
 	cfg := r.config(d, out, k, p.plan.Action.ID, true)
+	cfg.RequiredTools, cfg.FailOnWarning = o.tools, o.failOnWarn
+	cfg.EffectChecks = r.effectChecks(o.effects, out)
 	cfg.Warnings = append(warnings("input", facts.warnings), k.warnings()...)
 	return r.drive(ctx, out, func() (int, error) {
 		outcome, err := engine.Call(ctx, cfg, p.plan)
@@ -206,6 +215,17 @@ func (r *run) prepareCall(o *callOptions) (*prepared, error) {
 		p.plan.CancelOnInterrupt = true
 	default:
 		return nil, usageError("usage.on_interrupt", "--on-interrupt is detach or cancel, not %q", o.onInterrupt)
+	}
+	if err := requiredTools(o.tools); err != nil {
+		return nil, err
+	}
+	for _, command := range o.effects {
+		if strings.TrimSpace(command) == "" {
+			return nil, usageError("usage.effect_check", "--effect-check is no command")
+		}
+	}
+	if o.detach && len(o.effects) > 0 {
+		return nil, usageError("usage.effect_check", "--effect-check cannot run with --detach, which does not wait for the end")
 	}
 	p.plan.Detach = o.detach
 	p.plan.Wait = r.opts.waitGiven()

@@ -253,6 +253,12 @@ func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reaso
 	}
 	defer d.client.Close()
 	k := r.readState(cmd)
+	if r.operationOf(ctx, d, k, t.id) == "run_events" {
+		out.Note(sanitize.Static("this action follows a run: cancelling it stops the run itself"))
+		if err := r.confirm("cancel the following of a run, which stops the run itself"); err != nil {
+			return err
+		}
+	}
 	cfg := r.config(d, &cancelSink{out}, k, t.id, true)
 	wait := cancelWait
 	if given := r.opts.waitGiven(); given != nil {
@@ -265,6 +271,23 @@ func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reaso
 		}
 		return outcome.ExitCode, nil
 	})
+}
+
+// operationOf names the operation of an action: from the record of its submit,
+// else as the daemon's durable view has it; empty when neither tells.
+func (r *run) operationOf(ctx context.Context, d *daemon, k known, id string) string {
+	if a := k.action(id); a != nil && a.Intent != nil {
+		return a.Intent.Operation
+	}
+	st, err := d.client.Status(ctx, id)
+	if err != nil || st.CapabilityID == "" {
+		return "" // the cancel itself will say what is amiss
+	}
+	c, err := identity.ParseCapability(st.CapabilityID)
+	if err != nil {
+		return ""
+	}
+	return c.Operation
 }
 
 // cancelSink shows the outcome as what became of the cancellation.

@@ -402,6 +402,7 @@ func (r *run) config(d *daemon, out engine.Sink, k known, actionID string, chunk
 		Idle:      r.opts.idleTimeout, MaxEventBytes: int(r.opts.maxEventBytes), Raw: r.opts.includeRaw,
 		CursorAtEnd: r.opts.output == "json", Document: r.opts.output == "json",
 	}
+	cfg.RequiredTools, cfg.RecordedChecks = recordedTools(k, actionID), recordedChecks(k, actionID)
 	if !r.demo {
 		cfg.Commands = r.commands(d, k.flag)
 	}

@@ -66,6 +66,15 @@ type Config struct {
 	// Warnings were known before the run: about the input, or about the state
 	// file. They are shown after the identity and stand in the outcome.
 	Warnings []verdict.Warning
+	// RequiredTools must have completed for the action to be accepted.
+	RequiredTools []string
+	// EffectChecks runs the commands that confirm effects, once every other
+	// check has passed, with the outcome so far; nil when there are none.
+	EffectChecks func(ctx context.Context, sofar *verdict.Outcome) []verdict.EffectCheck
+	// RecordedChecks stand in for commands that only an earlier run knew.
+	RecordedChecks []verdict.EffectCheck
+	// FailOnWarning takes acceptance away from a run with a warning.
+	FailOnWarning bool
 	// CursorAtEnd moves the cursor only when the outcome has been written, for
 	// output that stands or falls as one document.
 	CursorAtEnd bool

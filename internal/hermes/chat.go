@@ -38,6 +38,11 @@ func chat(name string, m fields) []transcript.Op {
 		}
 		ops = append(ops, transcript.Finish{Choice: index, Reason: reason})
 	}
+	// A session's answer that does not stream is one message without choices.
+	if text := contentText(members(m["message"])["content"]); text != "" && !m.has("choices") {
+		known = true
+		ops = append(ops, transcript.Text{Text: text})
+	}
 	h, hasHermes := hermesState(m)
 	if hasHermes {
 		known = true

@@ -1,8 +1,6 @@
 package hermes
 
 import (
-	"strings"
-
 	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/aipctl/aipctl/internal/transcript"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +24,14 @@ func responses(name string, m fields) []transcript.Op {
 		ops = append(ops, item(m, name == "response.output_item.added")...)
 	case "response.created", "response.in_progress", "response.completed", "response.failed", "response.incomplete", "response.cancelled":
 		r := members(m["response"])
-		ops = append(ops, transcript.Response{Event: name, ID: r.str("id"), Status: r.str("status")})
+		said := transcript.Response{Event: name, ID: r.str("id"), Status: r.str("status")}
+		if name == "response.completed" {
+			said.Messages = messageTexts(r["output"])
+			for i, text := range said.Messages {
+				ops = append(ops, transcript.FinalText{Item: transcript.ItemRef{OutputIndex: i}, Text: text})
+			}
+		}
+		ops = append(ops, said)
 		if u := r["usage"]; len(u) > 0 && u.Kind() == '{' {
 			ops = append(ops, transcript.Usage{Value: u})
 		}
@@ -85,11 +90,7 @@ func responseObject(v jsontext.Value) []transcript.Op {
 		o := members(out)
 		switch kind := o.str("type"); kind {
 		case "message":
-			var b strings.Builder
-			for _, part := range elements(o["content"]) {
-				b.WriteString(members(part).str("text"))
-			}
-			ops = append(ops, transcript.FinalText{Item: transcript.ItemRef{ItemID: o.str("id"), OutputIndex: i}, Text: b.String()})
+			ops = append(ops, transcript.FinalText{Item: transcript.ItemRef{ItemID: o.str("id"), OutputIndex: i}, Text: contentText(o["content"])})
 		default:
 			ops = append(ops, transcript.Item{ItemID: o.str("id"), OutputIndex: i, Kind: kind, CallID: o.str("call_id"), Name: o.str("name"), Status: "completed", Payload: out})
 		}
@@ -101,6 +102,17 @@ func responseObject(v jsontext.Value) []transcript.Op {
 		ops = append(ops, e)
 	}
 	return ops
+}
+
+// messageTexts are the texts of the message items of a final output.
+func messageTexts(output jsontext.Value) []string {
+	var out []string
+	for _, v := range elements(output) {
+		if o := members(v); o.str("type") == "message" {
+			out = append(out, contentText(o["content"]))
+		}
+	}
+	return out
 }
 
 // run reads the events of runs, of session chats and of the operator.

@@ -89,3 +89,7 @@ func whole(s string) string {
 	var h aip.Surrogates
 	return h.Join(s) + h.Flush()
 }
+
+// Marshal writes v as the line of JSON that records are made of, for whoever
+// hands a record to another program. Errors are those of a record on stdout.
+func Marshal(v any) ([]byte, error) { return encode(v) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -52,8 +53,11 @@ type Facts struct {
 	Named    string         // name of the last frame that had one
 	Done     bool           // [DONE]
 	Closed   string         // the connector's reason for a missing end; empty when there was an end
-	Unknown  int            // frames that this client does not know
-	FromEnd  bool           // the text was taken from a final event, no delta was seen
+	// Differs says that the final object's messages are other words than the
+	// deltas of all message items, joined.
+	Differs bool
+	Unknown int  // frames that this client does not know
+	FromEnd bool // the text was taken from a final event, no delta was seen
 }
 
 // total completes the facts.
@@ -73,6 +77,15 @@ func (s *sum) total() Facts {
 		return cmp.Or(cmp.Compare(a.Item.OutputIndex, b.Item.OutputIndex), cmp.Compare(a.Item.ContentIndex, b.Item.ContentIndex),
 			cmp.Compare(a.Item.Choice, b.Item.Choice))
 	})
+	if r := f.Response; r != nil && len(r.Messages) > 0 && !f.FromEnd {
+		// The final object lists messages without their ids, and a provider may
+		// cut items differently there: the words in all are what must agree.
+		var words strings.Builder
+		for _, x := range f.Texts {
+			words.WriteString(x.Text)
+		}
+		f.Differs = words.String() != join(r.Messages...)
+	}
 	f.Finishes = map[int][]string{}
 	for choice, reasons := range s.finishes {
 		f.Finishes[choice] = slices.AppendSeq([]string{}, maps.Keys(reasons))

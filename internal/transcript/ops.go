@@ -111,6 +111,9 @@ type Response struct {
 	Event  string // provider event name
 	ID     string
 	Status string // empty when the event does not carry one
+	// Messages are the texts of the message items in the final object, in its
+	// order. They verify the deltas, and print nothing beside them.
+	Messages []string
 }
 
 // Session is the provider's session id.

@@ -119,6 +119,9 @@ func (s *sum) add(seq uint64, op Op) {
 		if f.Response != nil {
 			// An event that leaves id or status out takes neither back.
 			o.ID, o.Status = cmp.Or(o.ID, f.Response.ID), cmp.Or(o.Status, f.Response.Status)
+			if o.Messages == nil {
+				o.Messages = f.Response.Messages
+			}
 		}
 		f.Response = &o
 	case Session:

@@ -349,7 +349,7 @@ func (j *judge) providerError() {
 func (j *judge) integrity() {
 	c := &j.out.Checks.Integrity
 	in := j.ev.Integrity
-	differing := false
+	differing := j.ev.Facts.Differs
 	for _, t := range j.ev.Facts.Texts {
 		differing = differing || t.Differs
 	}
