@@ -255,7 +255,7 @@ func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reaso
 	k := r.readState(cmd)
 	if r.operationOf(ctx, d, k, t.id) == "run_events" {
 		out.Note(sanitize.Static("this action follows a run: cancelling it stops the run itself"))
-		if err := r.confirm("cancel the following of a run, which stops the run itself"); err != nil {
+		if err := r.confirm(ctx, "cancel the following of a run, which stops the run itself"); err != nil {
 			return err
 		}
 	}
