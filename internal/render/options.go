@@ -233,11 +233,13 @@ func (r *Renderer) Run(ctx context.Context) {
 	}
 }
 
-// Abandon gives stdout up for good. A write that waits for a reader who reads
-// no more then returns to its caller with a *fault.Error of class
-// fault.Output, and the system call is left behind; what it had still to write
-// may appear or not. It is for the moment when the user has asked to stop and
-// the run does not come to an end. It does not wait for anything.
+// Abandon says that nobody waits for the reader of stdout any more. A write
+// that he does not take within a moment then returns to its caller with a
+// *fault.Error of class fault.Output, the system call is left behind, and
+// stdout is not written again; what it had still to write may appear or not. A
+// reader who reads gets everything as before. It is for the moment when the
+// user has asked to stop and the run does not come to an end: it may be stuck,
+// or wait for a cancellation. It does not wait for anything itself.
 func (r *Renderer) Abandon() { r.con.out.abandon() }
 
 // placeOf finds out what it can about where the two streams end up. A writer

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/aipctl/aipctl/internal/fault"
 )
@@ -26,12 +27,6 @@ func (s *stdout) write(p []byte) error {
 	if s.err != nil || len(p) == 0 {
 		return s.failure()
 	}
-	select {
-	case <-s.gone:
-		s.err = abandoned()
-		return s.failure()
-	default:
-	}
 	type result struct {
 		n   int
 		err error
@@ -45,10 +40,21 @@ func (s *stdout) write(p []byte) error {
 	case r := <-done:
 		s.err = writeFault(r.n, len(p), r.err)
 	case <-s.gone:
-		s.err = abandoned()
+		last := time.NewTimer(lastPatience)
+		defer last.Stop()
+		select {
+		case r := <-done:
+			s.err = writeFault(r.n, len(p), r.err)
+		case <-last.C:
+			s.err = abandoned()
+		}
 	}
 	return s.failure()
 }
+
+// lastPatience is how long a write is waited for once stdout was abandoned: a
+// reader who reads takes it at once, also the outcome of a run that goes on.
+const lastPatience = 250 * time.Millisecond
 
 // failure returns the error that stays. A nil *fault.Error must not become an
 // error that is not nil.

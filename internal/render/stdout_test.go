@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/record"
@@ -250,14 +251,33 @@ func TestAbandonFreesAWriteThatNobodyTakes(t *testing.T) {
 	}
 }
 
-func TestAbandonedStdoutIsNotWritten(t *testing.T) {
-	g := newRig(t, Options{})
-	g.deliver(0, transcript.Text{Text: "a"})
-	g.r.Abandon()
-	err := g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "b"}}})
-	if fault.ClassOf(err) != fault.Output || g.out.String() != "a" {
-		t.Errorf("Deliver: %v, stdout %q", err, g.out.String())
-	}
+// A run may go on after the user has asked to stop, until a cancellation has
+// taken hold. Its reader must not lose the rest.
+func TestAbandonLeavesAReaderWhoReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, Options{})
+		g.deliver(0, transcript.Text{Text: "a"})
+		g.r.Abandon()
+		if err := g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "b"}}}); err != nil || g.out.String() != "ab" {
+			t.Errorf("Deliver: %v, stdout %q", err, g.out.String())
+		}
+	})
+}
+
+// Nobody is waited for twice.
+func TestAbandonedStdoutIsNotWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := stuck{make(chan struct{})}
+		defer close(w.release)
+		g := newRig(t, Options{Stdout: w})
+		g.r.Abandon()
+		first := g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "a"}}})
+		start := time.Now()
+		again := g.r.Deliver(record.Delivery{Ops: []transcript.Op{transcript.Text{Text: "b"}}})
+		if fault.ClassOf(first) != fault.Output || again != first || time.Since(start) != 0 {
+			t.Errorf("Deliver: %v, then %v after %v", first, again, time.Since(start))
+		}
+	})
 }
 
 // deaf is a stderr that is closed.
