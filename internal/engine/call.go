@@ -63,14 +63,14 @@ func probe(ctx context.Context, net Network, id string) error {
 	}
 	st, err := net.Status(ctx, id)
 	if err != nil {
-		return probeFault(err, id)
+		return probeFault(ctx, err, id)
 	}
 	if st.State != aip.StateUnknown {
 		return inUse()
 	}
 	page, err := net.Page(ctx, aip.EventsQuery{ActionID: id, IncludeChunks: true, Limit: 1, Kinds: []string{"aip.action.result"}}, aip.Decoding{})
 	if err != nil {
-		return probeFault(err, id)
+		return probeFault(ctx, err, id)
 	}
 	if len(page.Events) > 0 || len(page.Chunks) > 0 {
 		return inUse()
@@ -78,7 +78,10 @@ func probe(ctx context.Context, net Network, id string) error {
 	return nil
 }
 
-func probeFault(err error, id string) error {
+func probeFault(ctx context.Context, err error, id string) error {
+	if class := signalOf(ctx); class != 0 {
+		return fault.New(class, "interrupted", "stopped before the daemon said whether it knows this action id; nothing was sent or recorded").WithAction(id)
+	}
 	f := ReadFault(err)
 	if f.Class != fault.Auth && f.Class != fault.Usage {
 		f.Class = fault.Unavailable
