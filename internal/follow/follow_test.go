@@ -203,13 +203,31 @@ func TestFollower(t *testing.T) {
 			asked: []string{`follow "" at 0s`, `page "" at 0s`, `page "" at 500ms`, `page "" at 1.5s`, `page "" at 3.5s`, `follow "c_0" at 4s`, `page "" at 4s`},
 		},
 		{
-			rule: "a hole whose read is refused for good is passed",
+			rule: "a hole whose read is refused for good is passed when its page ends",
 			src: source{
 				conns: []conn{stream(chunkFrame(0, "a"), chunkFrame(2, "c"), terminalFrame("c_1"))},
 				pages: map[string][]answer{"": {{err: httpError(403, "policy.example")}}},
 			},
 			items: []string{"opened 1", "chunk 0 follow", "gap 1-1", "chunk 2 page", "cursor c_1 last 2", "terminal"},
+			asked: []string{`follow "" at 0s`, `page "" at 0s`, `page "" at 0s`},
+		},
+		{
+			rule: "a refused read loses nothing that comes late in the same page",
+			src: source{
+				conns: []conn{stream(chunkFrame(1, "b"), chunkFrame(2, "c"), chunkFrame(0, "a"), terminalFrame("c_1"))},
+				pages: map[string][]answer{"": {{err: httpError(401, "auth.not_authorized")}}},
+			},
+			items: []string{"opened 1", "chunk 0 follow", "chunk 1 follow", "chunk 2 follow", "cursor c_1 last 2", "terminal"},
 			asked: []string{`follow "" at 0s`, `page "" at 0s`},
+		},
+		{
+			rule: "a stream whose start could not be read has a gap before its first chunk",
+			src: source{
+				conns: []conn{stream(chunkFrame(4, "e"), terminalFrame("c_1"))},
+				pages: map[string][]answer{"": {{err: httpError(401, "auth.not_authorized")}}},
+			},
+			items: []string{"opened 1", "gap 0-3", "chunk 4 page", "cursor c_1 last 4", "terminal"},
+			asked: []string{`follow "" at 0s`, `page "" at 0s`, `page "" at 0s`},
 		},
 		{
 			rule:  "another content is reported, once as new, and never handed out",

@@ -67,9 +67,9 @@ func (f *Follower) hand(out []*aip.Chunk, source string, emit Emit) error {
 // fill answers a hole at once with one read from the start, and passes over
 // what that does not bring. A read that failed in passing has not shown what is
 // missing: its error is returned and the hole stays, for the next connection
-// to read again. Neither has a read that did not get as far as the chunk behind
-// the hole: what is missing may still stand further down in this very page, so
-// the hole stays open until its end, and last is set there.
+// to read again. Neither has a read that was refused, or that did not get as far
+// as the chunk behind the hole: what is missing may still stand further down in
+// this very page, so the hole stays open until its end, and last is set there.
 func (f *Follower) fill(ctx context.Context, emit Emit, last bool) error {
 	hole, _ := f.order.Hole()
 	if !last && f.open != nil && *f.open == hole.From {
@@ -81,18 +81,19 @@ func (f *Follower) fill(ctx context.Context, emit Emit, last bool) error {
 	if err != nil && (isEmit(err) || ctx.Err() != nil || !Permanent(err)) {
 		return err
 	}
-	if hole, holds := f.order.Hole(); holds && err == nil && !last && !seen.reached(hole.To+1) {
+	if hole, holds := f.order.Hole(); holds && !last && (err != nil || !seen.reached(hole.To+1)) {
 		f.open = &hole.From
 		return nil
 	}
-	return f.pass(emit)
+	return f.pass(emit, err == nil)
 }
 
-// pass gives all holes up, lowest first.
-func (f *Follower) pass(emit Emit) error {
+// pass gives all holes up, lowest first. read says that the stream was read
+// from its start: only then is what lies before its first chunk no hole.
+func (f *Follower) pass(emit Emit, read bool) error {
 	for f.order.Holding() {
 		out, hole, begin := f.order.PassHole()
-		if !begin {
+		if !begin || !read {
 			if err := f.give(emit, Gap{hole}); err != nil {
 				return err
 			}
@@ -245,7 +246,7 @@ func (f *Follower) last(ctx context.Context, err error, emit Emit) error {
 	if isEmit(err) || ctx.Err() != nil {
 		return err
 	}
-	if perr := f.pass(emit); perr != nil {
+	if perr := f.pass(emit, err == nil); perr != nil {
 		return perr
 	}
 	return err
