@@ -134,7 +134,7 @@ func (k *Keeper) Err() error {
 // may be a sequence alone: the stream is then read from its start, and nothing
 // is written twice.
 func (k *Keeper) advance(cursor string, lastWritten *uint64) {
-	if cursor == "" && (k.known || lastWritten == nil) {
+	if cursor == "" && (lastWritten == nil || k.known && k.latest.Cursor != "") {
 		return
 	}
 	next := state.Cursor{

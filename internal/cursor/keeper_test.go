@@ -310,3 +310,24 @@ func TestWrittenBeforeTheFirstCursorIsKept(t *testing.T) {
 		t.Errorf("saved %q %v %v, want an empty cursor with sequence 4", cursor, last, ok)
 	}
 }
+
+// A come-back that still has no cursor goes on counting what it writes.
+func TestWrittenBeforeTheFirstCursorMovesOn(t *testing.T) {
+	file := state.New(filepath.Join(t.TempDir(), "state.jsonl"))
+	b := Binding{URL: "http://127.0.0.1", Principal: "anon", ActionID: "act_1", Route: "events"}
+	before, after := uint64(4), uint64(9)
+	k := NewKeeper(b, file, From("", &before))
+	if err := k.Move(t.Context(), "", &after); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	view, _, err := file.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cursor, last, ok := Saved(view, b); !ok || cursor != "" || last == nil || *last != 9 {
+		t.Errorf("saved %q %v %v, want an empty cursor with sequence 9", cursor, last, ok)
+	}
+}
