@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -146,6 +147,9 @@ func DecodeFollowItem(data []byte, d Decoding) (FollowItem, error) {
 		}
 		return err
 	})
+	if err == nil {
+		err = end(dec)
+	}
 	if err != nil {
 		return FollowItem{}, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
@@ -166,11 +170,13 @@ func (d Decoding) Chunk(dec *jsontext.Decoder) (*Chunk, error) {
 		return nil, dec.SkipValue()
 	}
 	c := new(Chunk)
+	numbered := false
 	err := object(dec, func(name string) (err error) {
 		switch name {
 		case "action_id":
 			c.ActionID, err = str(dec)
 		case "sequence":
+			numbered = true
 			c.Sequence, err = sequence(dec)
 		case "kind":
 			c.Kind, err = str(dec)
@@ -183,6 +189,10 @@ func (d Decoding) Chunk(dec *jsontext.Decoder) (*Chunk, error) {
 		}
 		return err
 	})
+	if err == nil && !numbered {
+		// Taken for 0, it would contradict the chunk that has that number.
+		err = errors.New("there is no sequence")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stream chunk: %w", err)
 	}
@@ -323,6 +333,17 @@ func array(dec *jsontext.Decoder, element func() error) error {
 	}
 	_, err = dec.ReadToken()
 	return err
+}
+
+// end wants nothing but white space behind the value that was read.
+func end(dec *jsontext.Decoder) error {
+	switch _, err := dec.ReadToken(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("something stands behind the value")
 }
 
 // str reads a string; null and every other kind of value read as empty, for

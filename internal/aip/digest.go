@@ -42,8 +42,11 @@ func appendCanonical(dst []byte, v jsontext.Value) []byte {
 	start := len(dst)
 	dec := jsontext.NewDecoder(bytes.NewBuffer(v), lenient...)
 	out, err := canonicalValue(dst, dec)
+	if err == nil {
+		err = end(dec)
+	}
 	if err != nil {
-		return append(append(dst[:start], '!'), v...)
+		return strconv.AppendQuote(append(dst[:start], '!'), string(v))
 	}
 	return out
 }
