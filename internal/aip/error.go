@@ -116,6 +116,7 @@ const (
 	FormText     Form = "text"     // a framework's plain text
 	FormHTML     Form = "html"     // a page of something between us and the daemon
 	FormEmpty    Form = "empty"
+	FormEncoded  Form = "encoded" // in a content encoding that was not asked for
 )
 
 // RemoteError is an answer that is not what was asked for. Its Error text
@@ -152,11 +153,28 @@ func (e *RemoteError) Error() string {
 		return fmt.Sprintf("HTTP %d redirects to %s, which is not followed", e.Status, e.Redirect)
 	case e.NotStream:
 		return fmt.Sprintf("HTTP %d, but %s instead of an event stream", e.Status, e.what())
-	case e.Proto != nil && e.Proto.Code != "":
+	case e.Proto != nil && isCode(e.Proto.Code):
 		return fmt.Sprintf("HTTP %d, %s", e.Status, e.Proto.Code)
+	case e.Proto != nil && e.Proto.Code != "":
+		return fmt.Sprintf("HTTP %d with an error code that is none", e.Status)
 	default:
 		return fmt.Sprintf("HTTP %d with %s", e.Status, e.what())
 	}
+}
+
+// isCode reports whether s has the form of a dotted code. Anything else in its
+// place is text that somebody put there.
+func isCode(s string) bool {
+	const most = 128 // bytes; the daemon's own are a third of it
+	if s == "" || len(s) > most {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *RemoteError) what() string {
@@ -167,6 +185,8 @@ func (e *RemoteError) what() string {
 		return "an HTML page"
 	case FormText:
 		return "plain text"
+	case FormEncoded:
+		return "a body in an encoding that was not asked for"
 	default:
 		if e.ContentType != "" {
 			return "a body of type " + e.ContentType
