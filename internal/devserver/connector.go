@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // defaultMaxEvents is the connector's bound on frames when neither the input
@@ -24,8 +25,17 @@ type outcome struct {
 	dropped  bool
 }
 
-// invoke is the Hermes connector: it asks the recorded provider, publishes one
-// chunk per frame while the bytes come in, and classifies the end.
+// intake takes the bytes of one provider answer.
+type intake interface {
+	// read takes the next bytes; true when they ended the action.
+	read([]byte) (outcome, bool)
+	// close is the clean end of the answer.
+	close() outcome
+}
+
+// invoke is the Hermes connector: it asks the recorded provider, publishes
+// chunks while the bytes come in where the operation has any, and classifies
+// the end.
 func (s *Server) invoke(r *run) outcome {
 	sc := r.scenario
 	limit, err := connectorInput(sc, r.action.Input)
@@ -35,20 +45,28 @@ func (s *Server) invoke(r *run) outcome {
 	if code := sc.play.providerStatus; code != 0 {
 		return outcome{err: providerRefusal(sc, code)}
 	}
-	st := &stream{server: s, run: r, limit: limit}
+	var in intake
+	switch sc.contract().form {
+	case oneBody:
+		in = &body{run: r}
+	case operatedRun:
+		in = &operator{server: s, run: r}
+	default:
+		in = &stream{server: s, run: r, limit: limit}
+	}
 	var at time.Duration
-	for _, block := range sc.play.bytes(r.number) {
+	for _, block := range sc.bytes(r.number) {
 		if !s.pause(r.ctx, block.at-at) {
 			return outcome{dropped: true}
 		}
 		at = block.at
-		if end, over := st.read(block.data); over {
+		if end, over := in.read(block.data); over {
 			return end
 		}
 	}
 	switch sc.play.end {
 	case endCut:
-		return outcome{err: connectorError(sc, "transport", transport, "stream decode failed: the body was cut").uncertain(true).build()}
+		return outcome{err: connectorError(sc, "transport", transport, "stream decode failed: the body was cut").sent().build()}
 	case endCrash:
 		e := newError("aip-runtime", temporary, "runtime.handler_failed", "the handler gave up without a result")
 		e.Retryable = true
@@ -60,7 +78,7 @@ func (s *Server) invoke(r *run) outcome {
 		<-r.ctx.Done()
 		return outcome{dropped: true}
 	default:
-		return st.close()
+		return in.close()
 	}
 }
 
@@ -79,188 +97,59 @@ func (s *Server) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// stream is the state of one provider stream inside the connector.
-type stream struct {
-	server *Server
-	run    *run
-	limit  int
-	reader sseReader
-	frames []hermesFrame
-	text   string
-}
-
-// read takes bytes of the body; true when the stream is over.
-func (st *stream) read(b []byte) (outcome, bool) {
-	if err := st.reader.write(b); err != nil {
-		return st.unreadable(err), true
-	}
-	for {
-		f, ok, err := st.reader.next()
-		if err != nil {
-			return st.unreadable(err), true
-		}
-		if !ok {
-			return outcome{}, false
-		}
-		h, end, over := st.take(f)
-		if over {
-			return end, true
-		}
-		// The limit is asked before the terminal mark: a terminal frame that
-		// falls on the limit is published as done and still counts as cut.
-		if len(st.frames) >= st.limit {
-			return outcome{result: st.finish(false, true)}, true
-		}
-		if h.Terminal {
-			return outcome{result: st.finish(true, false)}, true
-		}
-	}
-}
-
-// close is the clean end of the body. The limit is not asked for its tail.
-func (st *stream) close() outcome {
-	f, ok, err := st.reader.tail()
-	if err != nil {
-		return st.unreadable(err)
-	}
-	if ok {
-		h, end, over := st.take(f)
-		if over {
-			return end
-		}
-		if h.Terminal {
-			return outcome{result: st.finish(true, false)}
-		}
-	}
-	closed := chunk{Kind: "error", Data: encode(struct {
-		Operation string `json:"operation"`
-		Reason    string `json:"reason"`
-	}{st.run.scenario.Operation, "upstream_stream_closed_without_terminal_event"})}
-	if end, over := st.publish(closed); over {
-		return end
-	}
-	return outcome{result: st.finish(false, false)}
-}
-
-// take publishes one frame; true when that ended the run.
-func (st *stream) take(f sseFrame) (hermesFrame, outcome, bool) {
-	h := newHermesFrame(f)
-	st.text = h.appendText(st.text)
-	c := chunk{Kind: h.kind(), Part: h.part(), Data: encode(struct {
-		HermesSSE hermesFrame `json:"hermes_sse"`
-	}{h})}
-	if end, over := st.publish(c); over {
-		return h, end, true
-	}
-	st.frames = append(st.frames, h)
-	return h, outcome{}, false
-}
-
-// publish numbers a chunk by the frames before it and stores it.
-func (st *stream) publish(c chunk) (outcome, bool) {
-	c.ActionID, c.Sequence = st.run.action.ID, uint64(len(st.frames))
-	if hook := st.server.opts.Hooks.BeforeChunk; hook != nil {
+// publish stores a chunk of the run under that sequence; true when the run is
+// over because it could not be stored.
+func (s *Server) publish(r *run, sequence int, c chunk) (outcome, bool) {
+	c.ActionID, c.Sequence = r.action.ID, uint64(sequence)
+	if hook := s.opts.Hooks.BeforeChunk; hook != nil {
 		hook(c.ActionID, c.Sequence)
 	}
-	err := st.server.store.publish(st.run, c)
+	err := s.store.publish(r, c)
 	switch {
 	case errors.Is(err, errDropped):
 		return outcome{dropped: true}, true
 	case err != nil:
-		f := connectorError(st.run.scenario, "stream_publication", connector, "AIP stream publication failed: "+err.Error())
-		return outcome{err: f.uncertain(true).build()}, true
+		f := connectorError(r.scenario, "stream_publication", connector, "AIP stream publication failed: "+err.Error())
+		f.unsure = true // also for an operation that only reads
+		return outcome{err: f.build()}, true
 	}
 	return outcome{}, false
 }
 
-func (st *stream) unreadable(err error) outcome {
-	f := connectorError(st.run.scenario, "invalid_response", connector, "returned an invalid stream: "+err.Error())
-	return outcome{err: f.uncertain(true).build()}
-}
-
-// aggregate is the output of a streaming operation.
-type aggregate struct {
-	EndpointID string        `json:"endpoint_id"`
-	Operation  string        `json:"operation"`
-	HTTPStatus int           `json:"http_status,omitzero"`
-	Events     []hermesFrame `json:"events"`
-	Text       string        `json:"text"`
-	Terminal   bool          `json:"terminal"`
-	Truncated  bool          `json:"truncated"`
-}
-
-// finish builds the result of a stream that was read to an end.
-func (st *stream) finish(terminal, truncated bool) actionResult {
-	sc := st.run.scenario
-	agg := aggregate{
-		EndpointID: sc.Name, Operation: sc.Operation, HTTPStatus: 200,
-		Events: st.frames, Text: st.text, Terminal: terminal, Truncated: truncated,
-	}
-	if agg.Events == nil {
-		agg.Events = []hermesFrame{}
-	}
-	status, fault := classify(agg)
-	sc.play.distort(&agg)
-	out := encode(agg)
-	res := actionResult{ActionID: st.run.action.ID, Status: status, Output: out, Error: fault}
-	if strings.TrimSpace(agg.Text) != "" {
-		res.Message = append(res.Message, newTextPart(agg.Text))
-	}
-	res.Message = append(res.Message, jsonPart{Type: "json", Data: out})
-	return res
-}
-
-// classify reads the outcome of a finished stream. The finish reason of a chat
-// is never looked at: length, error and no finish at all are all completed.
-func classify(agg aggregate) (status string, fault *protocolError) {
-	failed := func(code, message string, details any) (string, *protocolError) {
-		return "failed", &protocolError{
-			Code: "connector.hermes_agent." + code, Message: message, Category: connector,
-			Details: details, Source: map[string]string{"connector": "hermes-agent"},
-		}
-	}
-	operation := map[string]string{"operation": agg.Operation}
-	switch {
-	case agg.Truncated:
-		return failed("stream_truncated", "the stream reached its event limit", operation)
-	case !agg.Terminal:
-		return failed("stream_incomplete", "the stream closed without a terminal event", operation)
-	}
-	var last string
-	for _, h := range agg.Events {
-		if name, ok := h.name(); ok {
-			last = name
-		}
-	}
-	switch {
-	case last == "run.cancelled":
-		return "cancelled", nil
-	case failureName(last):
-		return failed("stream_failed", "the provider reported a terminal failure", agg.Events[len(agg.Events)-1].Data)
-	}
-	return "completed", nil
+// invalidResponse is the end of an answer whose bytes break a rule.
+func invalidResponse(sc *Scenario, err error) outcome {
+	f := connectorError(sc, "invalid_response", connector, "returned an invalid stream: "+err.Error())
+	return outcome{err: f.sent().build()}
 }
 
 // failure builds a typed connector error.
 type failure struct {
 	code, category, message string
+	reading                 bool // the operation has no effects
 	remoteStatus            *int
-	unsure                  bool
+	unsure, retryable       bool
 }
 
 // connectorError starts an error of the connector; what follows the endpoint's
 // name is the message.
 func connectorError(sc *Scenario, code, category, what string) *failure {
-	return &failure{code: code, category: category, message: fmt.Sprintf("endpoint `%s` %s", sc.Name, what)}
+	return &failure{
+		code: code, category: category, message: fmt.Sprintf("endpoint `%s` %s", sc.Name, what),
+		reading: sc.contract().reading,
+	}
 }
 
-func (f *failure) uncertain(yes bool) *failure {
-	f.unsure = yes
+// sent marks a failure after the request may have reached the provider: the
+// outcome is uncertain, except for an operation that only reads. That one may
+// be tried again when the cause can pass.
+func (f *failure) sent() *failure {
+	f.unsure = !f.reading
+	f.retryable = f.reading && (f.category == temporary || f.category == transport)
 	return f
 }
 
 func (f *failure) build() *protocolError {
-	return newError("hermes-agent", f.category, "connector.hermes_agent."+f.code, f.message).with(struct {
+	e := newError("hermes-agent", f.category, "connector.hermes_agent."+f.code, f.message).with(struct {
 		Operation         string  `json:"operation"`
 		ProviderRequestID *string `json:"provider_request_id"`
 		ProviderOperation *string `json:"provider_operation"`
@@ -268,6 +157,8 @@ func (f *failure) build() *protocolError {
 		UncertainOutcome  bool    `json:"uncertain_outcome"`
 		Details           *string `json:"details"`
 	}{Operation: "invocation", RemoteStatus: f.remoteStatus, UncertainOutcome: f.unsure})
+	e.Retryable = f.retryable
+	return e
 }
 
 // providerRefusal is the error for a provider answer other than 2xx. The
@@ -282,38 +173,62 @@ func providerRefusal(sc *Scenario, status int) *protocolError {
 	}
 	f := connectorError(sc, code, category, "returned HTTP "+strconv.Itoa(status))
 	f.remoteStatus = &status
-	return f.uncertain(category == temporary).build()
+	if category == temporary {
+		f.sent()
+	}
+	return f.build()
 }
 
 // connectorInput makes the checks that the input schema cannot, and returns the
 // event limit of the run.
 func connectorInput(sc *Scenario, input json.RawMessage) (int, *protocolError) {
-	in := members(input)
-	refuse := func(what string) (int, *protocolError) {
-		f := failure{code: "configuration_or_input", category: permanent, message: "invalid action input: " + what}
+	in, c := members(input), sc.contract()
+	refuse := func(code, what string) (int, *protocolError) {
+		f := failure{code: code, category: permanent, message: "invalid action input: " + what}
 		return 0, f.build()
 	}
+	const badInput = "configuration_or_input"
 	limit := defaultMaxEvents
-	if raw, ok := in["max_events"]; ok {
+	if raw, ok := in["max_events"]; ok && c.form == eventStream {
 		n, err := strconv.Atoi(string(raw))
 		if err != nil || n < 1 || n > 100000 {
-			return refuse("`max_events` is not an integer of 1 to 100000")
+			return refuse(badInput, "`max_events` is not an integer of 1 to 100000")
 		}
 		limit = n
 	}
 	if sc.MaxEvents > 0 {
 		limit = sc.MaxEvents
 	}
-	if sc.Operation != "chat_stream" {
-		return limit, nil
+	if c.pathID != "" && !isPathSegment(in[c.pathID]) {
+		return refuse(badInput, "`"+c.pathID+"` is blank, longer than 512 bytes or holds control characters")
 	}
-	if raw, ok := in["max_tokens"]; ok && bytes.HasPrefix(raw, []byte("-")) {
-		return refuse("`max_tokens` is negative")
-	}
-	for _, key := range []string{"prompt", "query"} {
-		if s, ok := stringValue(in[key]); ok && strings.TrimSpace(s) == "" {
-			return refuse("`" + key + "` is blank")
+	for _, key := range []string{"session_id", "session_key"} {
+		if s, ok := stringValue(in[key]); ok && !isHeaderValue(s) {
+			return refuse(badInput, "the outbound header of `"+key+"` is empty, oversized or not visible ASCII")
 		}
 	}
+	if raw, ok := in["max_tokens"]; ok && c.oneOf != nil && bytes.HasPrefix(raw, []byte("-")) {
+		return refuse(badInput, "`max_tokens` is negative")
+	}
+	for _, key := range c.oneOf {
+		if s, ok := stringValue(in[key]); ok && strings.TrimSpace(s) == "" {
+			return refuse(badInput, "`"+key+"` is blank")
+		}
+	}
+	if _, ok := in["resume"]; ok && c.form == operatedRun {
+		// A decision would have to reach a run that still waits, and none does here.
+		return refuse("operator_policy", "there is no waiting run to resume")
+	}
 	return limit, nil
+}
+
+// isPathSegment is the rule for an id in the path of a provider request.
+func isPathSegment(raw json.RawMessage) bool {
+	s, ok := stringValue(raw)
+	return ok && strings.TrimSpace(s) != "" && len(s) <= 512 && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// isHeaderValue is the rule for what the connector passes on as a header.
+func isHeaderValue(s string) bool {
+	return s != "" && len(s) <= 16384 && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
 }

@@ -88,7 +88,7 @@ func TestConnectorMatchesTheStreamModel(t *testing.T) {
 			if want.Output.Truncated {
 				sc.MaxEvents = len(want.Output.Events)
 			}
-			chunks, out := invokeBytes(sc, want.ActionID, `{}`)
+			chunks, out := invokeBytes(sc, want.ActionID, `{"run_id":"run_1","session_id":"s"}`)
 			if out.err != nil || len(chunks) != len(lines)-1 {
 				t.Fatalf("%d chunks and error %v, want %d chunks", len(chunks), out.err, len(lines)-1)
 			}

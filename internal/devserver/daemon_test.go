@@ -174,15 +174,22 @@ func (d *daemon) post(path, body string, header ...string) reply {
 // fields are members of an action beside those that every envelope here has.
 type fields map[string]any
 
-// envelope builds an action envelope for a scenario with a fresh message id.
+// envelope builds an action envelope for a scenario with a fresh message id. An
+// operation other than chat_stream gets its demo input, its mode, and a key
+// where it needs one.
 func (d *daemon) envelope(scenario, actionID string, more fields) string {
-	operation := "chat_stream"
-	if strings.HasPrefix(scenario, "responses-") {
-		operation = "responses_stream"
-	}
 	a := fields{
-		"id": actionID, "capability_id": capabilityPrefix + scenario + ":" + operation,
+		"id": actionID, "capability_id": capabilityPrefix + scenario + ":chat_stream",
 		"mode": "streaming", "input": fields{"prompt": "hello"},
+	}
+	for _, sc := range d.server.scenarios {
+		if sc.Name != scenario || sc.Operation == "chat_stream" {
+			continue
+		}
+		a["capability_id"], a["mode"], a["input"] = sc.CapabilityID(), sc.Mode, json.RawMessage(sc.Demo)
+		if sc.contract().keyed {
+			a["idempotency_key"] = "key-of-" + actionID
+		}
 	}
 	for k, v := range more {
 		if a[k] = v; v == nil {

@@ -50,17 +50,6 @@ func (a action) key() (string, bool) {
 	return a.IdempotencyKey, strings.TrimSpace(a.IdempotencyKey) != ""
 }
 
-// timeout is the smaller of the action's own and the contract's.
-func (a action) timeout() time.Duration {
-	if a.TimeoutMS != nil && *a.TimeoutMS < contractTimeoutMS {
-		return time.Duration(*a.TimeoutMS) * time.Millisecond
-	}
-	return contractTimeoutMS * time.Millisecond
-}
-
-// contractTimeoutMS is sla.timeout_ms of the streaming operations.
-const contractTimeoutMS = 300_000
-
 // parseEnvelope checks valid JSON against the envelope schema and decodes it.
 func parseEnvelope(body []byte) (*envelope, *protocolError) {
 	var v any

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// claimKey is an idempotency key in its scope. The streaming operations use
+// claimKey is an idempotency key in its scope. The connector's operations use
 // capability scope, so neither the principal nor the action id is part of it.
 type claimKey struct{ capability, key string }
 
@@ -32,7 +32,7 @@ func (st *store) reserve(r *run) *actionResult {
 	held := st.claims[ck]
 	switch {
 	case held == nil || held.result == nil && !now.Before(held.expires):
-		st.claims[ck] = &claim{owner: r, expires: now.Add(r.action.timeout() + time.Minute)}
+		st.claims[ck] = &claim{owner: r, expires: now.Add(r.timeout() + time.Minute)}
 		return nil
 	case held.result != nil:
 		replay := replayOf(*held.result)

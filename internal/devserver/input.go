@@ -18,16 +18,18 @@ func inputViolations(sc *Scenario, input json.RawMessage) []string {
 	if in == nil {
 		return []string{"the input is not an object"}
 	}
-	fields := chatFields
+	c := sc.contract()
 	var bad []string
-	if sc.Operation == "responses_stream" {
-		fields = responsesFields
-	} else if n := countPresent(in, "prompt", "query", "messages"); n != 1 {
-		bad = append(bad, "exactly one of prompt, query and messages has to be present")
+	if c.oneOf != nil && countPresent(in, c.oneOf...) != 1 {
+		bad = append(bad, "exactly one of "+strings.Join(c.oneOf, ", ")+" has to be present")
 	}
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if raw, ok := in[key]; ok && !fields[key](raw) {
+	for _, key := range slices.Sorted(maps.Keys(c.fields)) {
+		raw, ok := in[key]
+		switch f := c.fields[key]; {
+		case ok && !f.check(raw):
 			bad = append(bad, "/"+key+" has the wrong type or size")
+		case !ok && f.required:
+			bad = append(bad, "/"+key+" is missing")
 		}
 	}
 	return bad[:min(len(bad), 16)]
@@ -42,18 +44,59 @@ func countPresent(in map[string]json.RawMessage, keys ...string) (n int) {
 	return n
 }
 
-var chatFields = map[string]func(json.RawMessage) bool{
-	"prompt": isFilled, "query": isFilled, "messages": isFilledList,
-	"model": isString, "session_id": isString, "session_key": isString,
-	"user": isString, "idempotency_key": isString,
-	"temperature": isNumber, "top_p": isNumber,
-	"max_tokens": isInteger, "metadata": isObject, "max_events": isEventLimit,
+// field is a typed member of an input: the schema that says so and the check
+// that holds it.
+type field struct {
+	schema   json.RawMessage
+	check    func(json.RawMessage) bool
+	required bool
 }
 
-var responsesFields = map[string]func(json.RawMessage) bool{
-	"body": isObject, "model": isString, "instructions": isString,
-	"session_key": isString, "idempotency_key": isString,
-	"conversation_history": isList, "max_events": isEventLimit,
+var (
+	textField   = field{schema: json.RawMessage(`{"type":"string"}`), check: isString}
+	filledField = field{schema: json.RawMessage(`{"type":"string","minLength":1}`), check: isFilled}
+	numberField = field{schema: json.RawMessage(`{"type":"number"}`), check: isNumber}
+	wholeField  = field{schema: json.RawMessage(`{"type":"integer"}`), check: isInteger}
+	objectField = field{schema: json.RawMessage(`{"type":"object"}`), check: isObject}
+	listField   = field{schema: json.RawMessage(`{"type":"array"}`), check: isList}
+	someField   = field{schema: json.RawMessage(`{"type":"array","minItems":1}`), check: isFilledList}
+	limitField  = field{schema: json.RawMessage(`{"type":"integer","minimum":1,"maximum":100000}`), check: isEventLimit}
+)
+
+// chatSources are the three ways to ask a question.
+var chatSources = []string{"prompt", "query", "messages"}
+
+var chatFields = map[string]field{
+	"prompt": filledField, "query": filledField, "messages": someField,
+	"model": textField, "session_id": textField, "session_key": textField,
+	"user": textField, "idempotency_key": textField,
+	"temperature": numberField, "top_p": numberField,
+	"max_tokens": wholeField, "metadata": objectField,
+}
+
+var responsesFields = map[string]field{
+	"body": objectField, "model": textField, "instructions": textField,
+	"session_key": textField, "idempotency_key": textField,
+	"conversation_history": listField,
+}
+
+var operatorFields = map[string]field{
+	"session_key": textField, "idempotency_key": textField, "resume": objectField,
+}
+
+// pathFields are those of an operation on one object: its id is in the path of
+// the provider request.
+func pathFields(id string) map[string]field {
+	required := filledField
+	required.required = true
+	return map[string]field{id: required, "session_key": textField}
+}
+
+// limited adds the event limit that every stream takes.
+func limited(fields map[string]field) map[string]field {
+	out := map[string]field{"max_events": limitField}
+	maps.Copy(out, fields)
+	return out
 }
 
 func isString(raw json.RawMessage) bool { return raw[0] == '"' }
@@ -100,14 +143,18 @@ func exponentTooLong(s string) bool {
 	return found && len(strings.TrimLeft(exp, "+-0")) > 3
 }
 
-// outputViolations checks the output of a completed stream: the output schema
-// requires these members.
-func outputViolations(output json.RawMessage) []string {
+// outputViolations checks the output of a completed action.
+func outputViolations(sc *Scenario, output json.RawMessage) []string {
 	out := members(output)
+	if out == nil {
+		return []string{"the output is not an object"}
+	}
 	var bad []string
-	for _, key := range []string{"endpoint_id", "operation", "http_status", "events", "text", "terminal"} {
-		if _, ok := out[key]; !ok {
-			bad = append(bad, "/"+key+" is missing")
+	if sc.contract().form == eventStream {
+		for _, key := range aggregateMembers {
+			if _, ok := out[key]; !ok {
+				bad = append(bad, "/"+key+" is missing")
+			}
 		}
 	}
 	return bad

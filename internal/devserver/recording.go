@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-//go:embed scenarios/*.sse scenarios/*.timing.tsv
+//go:embed scenarios/*.sse scenarios/*.tsv scenarios/*/*.sse scenarios/*/*.tsv scenarios/*/*.json
 var recordings embed.FS
 
 // block is one piece of a recorded provider stream, up to and including its
@@ -25,8 +25,8 @@ type block struct {
 // every derivation returns a new one.
 type recording []block
 
-// load reads a recording. It panics on a broken one: the files are part of
-// the program.
+// load reads a recorded stream by its path below scenarios. It panics on a
+// broken one: the files are part of the program.
 func load(name string) recording {
 	body, err := recordings.ReadFile("scenarios/" + name + ".sse")
 	if err != nil {
@@ -48,6 +48,16 @@ func load(name string) recording {
 		offset = next
 	}
 	return rec
+}
+
+// loadBody reads a recorded answer that is no stream, as one block that is due
+// at once. It panics when there is none.
+func loadBody(name string) recording {
+	text, err := recordings.ReadFile("scenarios/bodies/" + name + ".json")
+	if err != nil {
+		panic("devserver: " + err.Error())
+	}
+	return recording{{data: text}}
 }
 
 // dueTimes reads the timing table and returns the arrival time of a byte.
@@ -116,6 +126,33 @@ func (rec recording) edit(text, by string) recording {
 	return out
 }
 
+// cut leaves out what lies between two texts of one block; the first of them,
+// from, goes as well, and must be in that block only.
+func (rec recording) cut(from, to string) recording {
+	at := rec.find(from)
+	head, rest, _ := strings.Cut(string(rec[at].data), from)
+	_, tail, ok := strings.Cut(rest, to)
+	if !ok {
+		panic(fmt.Sprintf("devserver: %q does not follow %q", to, from))
+	}
+	out := append(recording{}, rec...)
+	out[at].data = []byte(head + to + tail)
+	return out
+}
+
+// sequenceNumber matches the provider's own count of Responses events.
+var sequenceNumber = regexp.MustCompile(`"sequence_number": \d+}\n\n$`)
+
+// numbered counts the events anew, for a recording that lacks some: the
+// provider counts from 0 without a gap.
+func (rec recording) numbered() recording {
+	out := append(recording{}, rec...)
+	for i, b := range out {
+		out[i].data = sequenceNumber.ReplaceAll(b.data, fmt.Appendf(nil, "\"sequence_number\": %d}\n\n", i))
+	}
+	return out
+}
+
 // after inserts a block behind the one that holds text, due at the same time.
 func (rec recording) after(text, data string) recording {
 	at := rec.find(text)
@@ -142,12 +179,12 @@ func (rec recording) deltas(text string, deltas ...string) recording {
 	return rec
 }
 
-// providerID matches the start of the ids a provider makes per run.
-var providerID = regexp.MustCompile(`\b(chatcmpl-|resp_)[0-9a-f]{4}`)
+// providerID matches the start of the ids a provider makes per request.
+var providerID = regexp.MustCompile(`\b(chatcmpl-|resp_|run_)[0-9a-f]{4}`)
 
 // again is the recording of the n-th run of one action. A provider never gives
-// two runs the same completion or response id, so a repeated run meets the
-// chunks of the first one with other content, as it does at a real daemon.
+// two requests the same completion, response or run id, so a repeated run meets
+// the chunks of the first one with other content, as it does at a real daemon.
 func (rec recording) again(n int) recording {
 	if n <= 1 {
 		return rec

@@ -47,6 +47,9 @@ func (s *Server) submit(ctx context.Context, env *envelope) answer {
 			return resultAnswer(failedResult(a.ID, schemaViolation("action.input_schema_invalid", sc, bad)))
 		}
 	}
+	if broken := sc.contract().broken(a); broken != nil {
+		return resultAnswer(failedResult(a.ID, broken))
+	}
 	if taken := s.store.reserve(r); taken != nil {
 		return resultAnswer(*taken)
 	}
@@ -102,7 +105,7 @@ func (s *Server) execute(r *run) (actionResult, *protocolError, bool) {
 	if !s.spawn(func() { handled <- s.invoke(r) }) {
 		return actionResult{}, nil, false
 	}
-	deadline := time.NewTimer(r.action.timeout())
+	deadline := time.NewTimer(r.timeout())
 	defer deadline.Stop()
 	var out outcome
 	select {
@@ -131,7 +134,7 @@ func (s *Server) execute(r *run) (actionResult, *protocolError, bool) {
 	}
 	res := out.result
 	if res.Status == "completed" {
-		if bad := outputViolations(res.Output); bad != nil {
+		if bad := outputViolations(r.scenario, res.Output); bad != nil {
 			res = failedResult(r.action.ID, schemaViolation("action.output_schema_invalid", r.scenario, bad))
 		}
 	}
@@ -146,12 +149,14 @@ func cancelledResult(actionID string) actionResult {
 }
 
 func (s *Server) timeoutError(r *run) *protocolError {
-	return newError("aip-runtime", temporary, "sla.timeout_exceeded", "the action ran into its deadline").with(struct {
+	e := newError("aip-runtime", temporary, "sla.timeout_exceeded", "the action ran into its deadline").with(struct {
 		ActionID     string  `json:"action_id"`
 		CapabilityID string  `json:"capability_id"`
 		TimeoutMS    int64   `json:"timeout_ms"`
 		CancelError  *string `json:"remote_cancel_error"`
-	}{r.action.ID, r.action.CapabilityID, r.action.timeout().Milliseconds(), nil})
+	}{r.action.ID, r.action.CapabilityID, r.timeout().Milliseconds(), nil})
+	e.Retryable = r.scenario.contract().reading
+	return e
 }
 
 // enqueue queues an async action and wakes the worker. An action with a timeout
@@ -159,7 +164,7 @@ func (s *Server) timeoutError(r *run) *protocolError {
 func (s *Server) enqueue(r *run) answer {
 	s.store.enqueue(r)
 	if r.action.TimeoutMS != nil {
-		s.after(r.action.timeout(), func() {
+		s.after(r.timeout(), func() {
 			if s.store.expire(r) {
 				s.store.settleKey(r, nil)
 			}

@@ -13,14 +13,16 @@ type Scenario struct {
 	Name string
 	// Summary says in one line what happens, for people.
 	Summary string
-	// Operation is the Hermes operation, chat_stream or responses_stream.
+	// Operation is the Hermes operation. One of them, future_stream, does not
+	// exist: it stands for what a client cannot know yet.
 	Operation string
 	// Demo is an input that fits the operation, as JSON.
 	Demo string
 	// MaxEvents is the event limit that the scenario imposes whatever the input
 	// says; 0 leaves it to the input.
 	MaxEvents int
-	// Mode is the action mode the scenario is meant for. Others work too.
+	// Mode is the action mode the scenario is meant for. Others work where the
+	// operation supports them.
 	Mode string
 
 	play script
@@ -48,14 +50,21 @@ const (
 type script struct {
 	frames         recording
 	end            ending
-	providerStatus int    // answer instead of a stream; 0 is a stream
+	providerStatus int    // answer with this status and nothing else; 0 is 200
 	rejectInput    bool   // the input schema refuses every input
 	approval       bool   // a human has to decide first
 	dropStatus     bool   // the aggregate lacks http_status
 	alter, by      string // words changed in the aggregate only
 }
 
-func (p script) bytes(run int) recording { return p.frames.again(run) }
+// bytes is what the provider sends in the n-th run of one action. The events of
+// a run that was started before do not depend on who reads them.
+func (sc *Scenario) bytes(n int) recording {
+	if sc.contract().pathID == "run_id" {
+		return sc.play.frames
+	}
+	return sc.play.frames.again(n)
+}
 
 // distort makes the aggregate differ from the chunks where a scenario is about
 // such a daemon. The outcome was classified before.
@@ -75,14 +84,56 @@ func (p script) distort(agg *aggregate) {
 
 // Scenarios returns every scenario in the order of the documentation.
 func Scenarios() []Scenario {
-	const (
-		prompt = `{"prompt":"Summarize the incident notes"}`
-		body   = `{"body":{"input":"Summarize the incident notes","store":true}}`
-		finish = `"finish_reason": "stop"`
+	return slices.Concat(
+		group("chat_stream", `{"prompt":"Summarize the incident notes","session_id":"demo-session"}`, chatStreams()),
+		group("responses_stream", `{"body":{"input":"Summarize the incident notes","store":true}}`, responsesStreams()),
+		group("chat", `{"prompt":"Summarize the incident notes","session_id":"demo-session"}`, []Scenario{
+			{Name: "chat-sync-ok", Summary: "one answer, not streamed", play: script{frames: loadBody("chat_nonstream_ok")}},
+			{Name: "chat-sync-length", Summary: "the model's output limit cuts the answer", play: script{frames: loadBody("chat_nonstream_length")}},
+			{Name: "chat-sync-error", Summary: "finish error; its sentence stands as the text", play: script{frames: loadBody("chat_nonstream_error_401")}},
+			{Name: "chat-sync-500", Summary: "the provider answers 500", play: script{providerStatus: 500}},
+		}),
+		group("responses", `{"body":{"input":"Summarize the incident notes","store":true}}`, []Scenario{
+			{Name: "responses-sync-ok", Summary: "two function calls and one answer, not streamed", play: script{frames: loadBody("responses_nonstream_ok")}},
+		}),
+		group("run_events", `{"run_id":"run_6f0d5c1b98a34e27b1c40a7d93e25f86"}`, []Scenario{
+			{Name: "run-complete", Summary: "text, reasoning, tools, an approval that somebody gives, the end", play: script{frames: load("written/run_complete")}},
+			{Name: "run-final-only", Summary: "no text but the whole one in run.completed", play: script{frames: load("written/run_final_only")}},
+			{Name: "run-cancelled", Summary: "the run is cancelled while a tool runs", play: script{frames: load("written/run_cancelled")}},
+			{Name: "run-failed", Summary: "the run fails after a tool that failed", play: script{frames: load("written/run_failed")}},
+		}),
+		group("session_chat_stream", `{"session_id":"demo-session","body":{"message":"Summarize the incident notes"}}`, []Scenario{
+			{Name: "session-complete", Summary: "reasoning as tool.progress, which leaks into the aggregate's text, then the answer", play: script{frames: load("written/session_complete")}},
+			{Name: "session-error", Summary: "a frame named error after some text", play: script{frames: load("written/session_error")}},
+		}),
+		group("operator", `{"input":"Clear the build folder"}`, []Scenario{
+			{Name: "operator-complete", Summary: "text, reasoning, one tool, the end", play: script{frames: load("written/operator_complete")}},
+			{Name: "operator-human", Summary: "the run asks for an approval; the action waits for a human", play: script{frames: load("written/run_complete")}},
+			{Name: "operator-failed", Summary: "the run fails", play: script{frames: load("written/run_failed")}},
+		}),
+		group("health", `{}`, []Scenario{
+			{Name: "health-ok", Summary: "the endpoint is well", play: script{frames: loadBody("health")}},
+		}),
+		group("future_stream", `{"input":"Summarize the incident notes"}`, []Scenario{
+			{Name: "future-stream", Summary: "event names nobody knows, then done", play: script{frames: load("written/future_stream")}},
+		}),
 	)
+}
+
+// group gives scenarios of one operation what they have in common.
+func group(operation, demo string, list []Scenario) []Scenario {
+	for i := range list {
+		list[i].Operation, list[i].Demo = operation, demo
+		list[i].Mode = contracts[operation].usualMode()
+	}
+	return list
+}
+
+func chatStreams() []Scenario {
+	const finish = `"finish_reason": "stop"`
 	ok, tools, failed := load("chat_ok"), load("chat_tools"), load("chat_error_provider_401")
 	some := ok.until(" help")
-	list := []Scenario{
+	return []Scenario{
 		{Name: "demo", Summary: "text, two tool calls, more text", play: script{frames: tools}},
 		{Name: "chat-stop", Summary: "a short answer", play: script{frames: ok}},
 		{Name: "chat-tools-sequence", Summary: "four tool rounds, two of them unsuccessful", play: script{frames: load("chat_tools_sequence")}},
@@ -117,21 +168,40 @@ func Scenarios() []Scenario {
 		{Name: "chat-cancelled", Summary: "the runtime cancels the action in the middle", play: script{frames: some, end: endCancel}},
 		{Name: "chat-approval", Summary: "a human has to approve first", play: script{frames: ok, approval: true}},
 		{Name: "chat-conflict", Summary: "the stored aggregate has other words than the stream", play: script{frames: ok, alter: "today?", by: "tomorrow?"}},
+	}
+}
 
-		{Name: "responses-stop", Summary: "a short answer", play: script{frames: load("responses_ok")}},
+func responsesStreams() []Scenario {
+	const status = `"status": "completed", "created_at"` // of the final object, not of an item
+	ok, length := load("responses_ok"), load("responses/responses_length")
+	return []Scenario{
+		{Name: "responses-stop", Summary: "a short answer", play: script{frames: ok}},
 		{Name: "responses-tools", Summary: "text, two function calls, more text in the same item", play: script{frames: load("responses_two_calls")}},
 		{Name: "responses-large", Summary: "a tool output of 59 kB, in two lines of 68 kB", play: script{frames: load("responses_large_tool_output")}},
 		{Name: "responses-failed", Summary: "response.failed after some text", play: script{frames: load("responses_failed_after_text")}},
 		{Name: "responses-upstream-close", Summary: "all text, then the provider's connection breaks without a terminal event", play: script{frames: load("responses_server_shutdown"), end: endCut}},
+		{Name: "responses-tools-sequence", Summary: "four function calls, two of them unsuccessful", play: script{frames: load("responses/responses_tools_sequence")}},
+		{Name: "responses-empty", Summary: "the model says nothing; a sentence about that stands as the text", play: script{frames: load("responses/responses_empty")}},
+		{Name: "responses-length", Summary: "the model's output limit cuts the answer, and the response calls itself completed", play: script{frames: length}},
+		{Name: "responses-single-delta", Summary: "the whole text in one delta", play: script{frames: load("responses/responses_single_delta")}},
+		{Name: "responses-keepalive-tool", Summary: "a function call of 34 s with a provider keepalive", play: script{frames: load("responses/responses_keepalive_tool")}},
+		{Name: "responses-large-delta", Summary: "one delta of 102 kB, and three more lines of that size", play: script{frames: load("responses/responses_large_delta")}},
+		{Name: "responses-incomplete", Summary: "response.incomplete ends the stream", play: script{
+			frames: length.edit("event: response.completed", "event: response.incomplete").
+				edit(`"type": "response.completed"`, `"type": "response.incomplete"`).
+				edit(status, `"status": "incomplete", "created_at"`)}},
+		{Name: "responses-envelope-incomplete", Summary: "response.completed around an object that says incomplete", play: script{
+			frames: length.edit(status, `"status": "incomplete", "created_at"`)}},
+		{Name: "responses-no-created", Summary: "no response.created, and a final object without output", play: script{
+			frames: ok.without("event: response.created").cut(`, "output": [{`, `, "usage"`).numbered()}},
+		{Name: "responses-two-messages", Summary: "two messages whose deltas interleave, a function call between them, every repeat of the full text", play: script{
+			frames: load("written/responses_two_messages")}},
+		{Name: "responses-parallel-calls", Summary: "two function calls that overlap; the second one ends first", play: script{
+			frames: load("written/responses_parallel_calls")}},
+		{Name: "responses-done-differs", Summary: "output_text.done has other words than its deltas", play: script{
+			frames: ok.edit(`"text": "Hello! How can I help you today?", "logprobs"`, `"text": "Hello! How can I help you tomorrow?", "logprobs"`)}},
+		{Name: "responses-truncated-on-completed", Summary: "the event limit falls exactly on response.completed", MaxEvents: len(ok), play: script{frames: ok}},
 	}
-	for i := range list {
-		sc := &list[i]
-		sc.Operation, sc.Demo, sc.Mode = "chat_stream", prompt, "streaming"
-		if strings.HasPrefix(sc.Name, "responses-") {
-			sc.Operation, sc.Demo = "responses_stream", body
-		}
-	}
-	return list
 }
 
 // bareFinish cuts everything behind the choices of the finish chunk, which is

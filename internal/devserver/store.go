@@ -98,6 +98,15 @@ type run struct {
 	dropped bool // guarded by store.mu: nothing of the run may be stored any more
 }
 
+// timeout is the smaller of the action's own and the contract's.
+func (r *run) timeout() time.Duration {
+	ms := r.scenario.contract().timeoutMS()
+	if own := r.action.TimeoutMS; own != nil {
+		ms = min(ms, *own)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 // isCancelled reports a cancel request; it needs store.mu.
 func (r *run) isCancelled() bool {
 	select {

@@ -44,6 +44,10 @@ func (st *store) stateOf(actionID string, withChunks bool) string {
 		return "dead_lettered"
 	}
 	if res, ok := st.results[actionID]; ok {
+		if res.Status == requiresHuman {
+			// The operator's own wait for a human: stored, and yet not the end.
+			return "pending_approval"
+		}
 		return res.Status
 	}
 	if withChunks && len(st.chunks[actionID]) > 0 {

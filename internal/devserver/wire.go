@@ -101,6 +101,16 @@ type jsonPart struct {
 	Data json.RawMessage `json:"data"`
 }
 
+// messageOf is the message of a connector's result: the text, unless it is
+// blank, and the output once more.
+func messageOf(text string, output json.RawMessage) []any {
+	var parts []any
+	if strings.TrimSpace(text) != "" {
+		parts = append(parts, newTextPart(text))
+	}
+	return append(parts, jsonPart{Type: "json", Data: output})
+}
+
 // chunk is the StreamChunk object.
 type chunk struct {
 	ActionID string          `json:"action_id"`
