@@ -105,7 +105,10 @@ func (r *run) readPages(ctx context.Context) error {
 		own = r.item(ctx, it)
 		return own
 	})
-	r.flush(ctx)
+	if !r.cfg.CursorAtEnd {
+		// The document of this reading is written by whoever asked for it.
+		r.flush(ctx)
+	}
 	r.sayCursor()
 	switch {
 	case r.stdout != nil:

@@ -145,6 +145,9 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 		e := x.Event
 		return r.show(r.cfg.Sink.Event(record.Event{Head: record.NewHead(record.TypeEvent), ID: e.ID, Kind: e.Kind, OccurredAt: e.OccurredAt, Data: e.Data}))
 	case follow.Cursor:
+		if r.stdout != nil {
+			return nil // what stood before it was not written
+		}
 		r.cursorAt = x.Value
 		return r.moved(ctx)
 	case follow.Terminal:

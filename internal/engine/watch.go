@@ -357,7 +357,6 @@ func (w *wait) interrupt() ending {
 // interrupted ends a run whose display is gone or that a signal ended: the
 // action goes on.
 func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
-	r.flush(ctx)
 	class := signalOf(ctx)
 	if class == 0 {
 		class = fault.ClassOf(r.stdout)
