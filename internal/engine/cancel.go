@@ -86,7 +86,7 @@ func (r *run) cancelled(ctx context.Context) *verdict.Outcome {
 	f := found{state: seen}
 	if seen != aip.StateExpired {
 		f = r.readResult(ctx, 0)
-		if f.result == nil {
+		if f.result == nil && seen == aip.StateCancelled {
 			f.state = seen
 		}
 	}
@@ -98,7 +98,7 @@ func (r *run) cancelled(ctx context.Context) *verdict.Outcome {
 	if err := r.weigh(ctx, f); err != nil {
 		return r.interrupted(ctx)
 	}
-	o := r.outcome(r.judge(verdict.Evidence{Result: f.result, State: f.state}))
+	o := r.outcome(r.judge(verdict.Evidence{Result: f.result, State: f.state, Unsettled: f.reading}))
 	if o.Verdict == fault.Cancelled.String() {
 		o.ExitCode = fault.Accepted.Code()
 		o.Reason = "the action is cancelled"

@@ -228,35 +228,43 @@ func (r *run) noResult(ctx context.Context, err error) (f found, again bool) {
 	switch {
 	case errors.As(err, &large):
 		_ = r.warn("result.too_large", large.Error()+"; the action is judged by what else can be read")
-		return r.byState(ctx, "the result is too large to be read", false)
+		return r.byState(ctx, "the result is too large to be read", true), false
 	case !errors.As(err, &remote):
-		return r.byState(ctx, "the result could not be read: "+err.Error(), true)
+		return r.byState(ctx, "the result could not be read: "+err.Error(), true), true
 	}
 	switch code := remote.Code(); {
 	case remote.Status == 401 || remote.Status == 403:
 		return found{reading: fault.Unknown, why: "reading the result was refused: " + remote.Error(), refused: true}, false
 	case code == "action.gone" || code == "action.dead_lettered":
-		f, _ := r.byState(ctx, "no result is stored: "+code, false)
-		return f, false
+		return r.byState(ctx, "no result is stored: "+code, false), false
 	case code == "action.result_not_ready", code == "action.not_found":
-		f, _ := r.byState(ctx, "no result is stored: "+code, true)
+		f := r.byState(ctx, "no result is stored: "+code, true)
 		// Cancelled while queued: no result will ever come. Any other
 		// terminal state has one on its way.
-		again := f.state != aip.StateCancelled && f.state != aip.StateExpired && (r.terminal || aip.TerminalState(f.state))
+		again := f.state != aip.StateCancelled && f.state != aip.StateExpired && (r.terminal || aip.TerminalState(r.state))
 		return f, again
 	case remote.Status >= 500 || remote.Status == 408 || remote.Status == 429:
-		return r.byState(ctx, "the result could not be read: "+remote.Error(), true)
+		return r.byState(ctx, "the result could not be read: "+remote.Error(), true), true
 	}
-	return r.byState(ctx, "the result could not be read: "+remote.Error(), false)
+	return r.byState(ctx, "the result could not be read: "+remote.Error(), true), false
 }
 
 // byState looks whether the lifecycle state settles what the result does not.
-func (r *run) byState(ctx context.Context, why string, again bool) (found, bool) {
+// A failure whose result may be stored and was not read is not settled: its
+// code, which decides, stands there.
+func (r *run) byState(ctx context.Context, why string, maybeStored bool) found {
 	r.state = ""
 	_ = r.readState(ctx)
 	f := found{why: why}
 	switch r.state {
-	case aip.StateCancelled, aip.StateExpired, aip.StateDeadLettered, aip.StateCompleted, aip.StateFailed:
+	case aip.StateDeadLettered, aip.StateFailed:
+		if maybeStored {
+			f.reading = fault.Unknown
+			f.why += "; the state is " + r.state + ", and how it failed is not known"
+			break
+		}
+		f.state = r.state
+	case aip.StateCancelled, aip.StateExpired, aip.StateCompleted:
 		f.state = r.state
 	case aip.StateQueued, aip.StateRunning, aip.StateStreaming, aip.StatePendingApproval, aip.StateAccepted, aip.StateCancelling:
 		f.reading = fault.Pending
@@ -264,7 +272,7 @@ func (r *run) byState(ctx context.Context, why string, again bool) (found, bool)
 	default:
 		f.reading = fault.Unknown
 	}
-	return f, again
+	return f
 }
 
 func pause(ctx context.Context, d time.Duration) error {
