@@ -194,10 +194,15 @@ func (w *watcher) end(ctx context.Context, f *feed) (*verdict.Outcome, error) {
 	if err := f.halt(func(it follow.Item) error { return w.item(ctx, it) }); err != nil {
 		return w.interrupted(ctx), nil
 	}
+	return w.terminated(ctx, 10*time.Second), nil
+}
+
+// terminated settles an action that has ended.
+func (w *watcher) terminated(ctx context.Context, patience time.Duration) *verdict.Outcome {
 	if err := w.drain(ctx); err != nil {
-		return w.interrupted(ctx), nil
+		return w.interrupted(ctx)
 	}
-	return w.conclude(ctx, w.readResult(ctx, 10*time.Second)), nil
+	return w.conclude(ctx, w.readResult(ctx, patience))
 }
 
 func (w *watcher) waited(ctx context.Context, f *feed) (*verdict.Outcome, error) {
@@ -205,6 +210,9 @@ func (w *watcher) waited(ctx context.Context, f *feed) (*verdict.Outcome, error)
 		return w.interrupted(ctx), nil
 	}
 	reading, why := w.waitedOut(ctx, false)
+	if aip.TerminalState(w.run.state) {
+		return w.terminated(ctx, 0), nil
+	}
 	if !w.opened && w.run.state == "" && w.lost != nil && !w.submitted() {
 		return w.unreached(ctx, ReadFault(w.lost)), nil
 	}

@@ -41,8 +41,11 @@ func (c *call) settleCall(f *feed, w *wait, end ending) *verdict.Outcome {
 	// A reply that holds the outcome stands, though the wait ran out while more
 	// of the stream was hoped for.
 	if end == atWaitsEnd && !c.replyDecides(w) {
-		reading, why := c.waitedOut(ctx, c.reply == nil)
-		return c.undecided(ctx, reading, why)
+		open := c.reply == nil
+		reading, why := c.waitedOut(ctx, open)
+		if open || !aip.TerminalState(c.state) {
+			return c.undecided(ctx, reading, why)
+		}
 	}
 	if err := c.drain(ctx); err != nil {
 		return c.interrupted(ctx)

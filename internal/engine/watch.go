@@ -386,7 +386,8 @@ func (r *run) hasLeft() bool {
 }
 
 // waitedOut says what is known when --wait ran out: pending only while there
-// is a sign that the action runs.
+// is a sign that the action runs. Where the last state read is terminal, it has
+// ended after all, and the caller settles it.
 func (r *run) waitedOut(ctx context.Context, submitOpen bool) (verdict.Reading, string) {
 	if submitOpen && !r.hasLeft() {
 		return fault.Unknown, "the request could not be sent in full within the wait"
