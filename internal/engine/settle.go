@@ -354,7 +354,10 @@ func (r *run) weigh(ctx context.Context, f found) error {
 		return r.plainOutput(res)
 	}
 	m := r.match(f.frames)
-	if len(m.differ) > 0 || m.countsDiffer {
+	// Accepted is a statement about every chunk, so a come-back looks at those
+	// that an earlier run has seen.
+	unseen := res.Status == aip.StatusCompleted && !r.fol.FromStart()
+	if len(m.differ) > 0 || m.countsDiffer || unseen {
 		if err := r.reread(ctx, true); err != nil {
 			return err
 		}
