@@ -486,6 +486,9 @@ func (r *run) plainOutput(res *aip.ActionResult) error {
 	object := res.Output.Object()
 	ops := hermes.Object(r.operation, object)
 	r.evidence(0, ops)
+	if !r.chunks || r.fol.Order().Last() != nil {
+		return nil // not asked for, or written by an earlier run
+	}
 	rec := record.Chunk{Head: record.NewHead(record.TypeChunk), Kind: aip.KindDone, Source: record.SourceResult, Data: object, Terminal: true}
 	return r.deliver(rec, ops)
 }
