@@ -47,8 +47,9 @@ type run struct {
 	reconnects  int
 	duplicates  int
 	gaps        int
-	cursorAt    string // last cursor that a frame gave
-	confirmed   bool   // effect checks have passed
+	passed      []follow.Range // the gaps, as they were told
+	cursorAt    string         // last cursor that a frame gave
+	confirmed   bool           // effect checks have passed
 	responseID  string
 
 	state    string // last lifecycle state read
@@ -154,8 +155,7 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 		r.terminal = true
 		return nil
 	case follow.Gap:
-		r.gaps++
-		return r.show(r.cfg.Sink.Gap(record.Gap{Head: record.NewHead(record.TypeGap), From: x.From, To: x.To}))
+		return r.gap(x.Range)
 	case follow.Contradiction:
 		return r.contradiction(x)
 	case follow.Duplicate:
@@ -219,6 +219,13 @@ func (r *run) evidence(seq uint64, ops []transcript.Op) {
 			}
 		}
 	}
+}
+
+// gap tells that a run of sequences was passed.
+func (r *run) gap(passed follow.Range) error {
+	r.gaps++
+	r.passed = append(r.passed, passed)
+	return r.show(r.cfg.Sink.Gap(record.Gap{Head: record.NewHead(record.TypeGap), From: passed.From, To: passed.To}))
 }
 
 // deliver shows a chunk; the cursor may pass it only after this.

@@ -440,6 +440,9 @@ func (r *run) holes(frames []aip.Frame) {
 // those above the last sequence written. What lies below was passed with a
 // gap, and its text is not put in later.
 func (r *run) fromAggregate(frames []aip.Frame) error {
+	if err := r.untold(len(frames)); err != nil {
+		return err
+	}
 	last := r.fol.Order().Last()
 	shown := 0
 	for i := range frames {
@@ -462,6 +465,34 @@ func (r *run) fromAggregate(frames []aip.Frame) error {
 	}
 	if shown > 0 {
 		return r.warn("text.from_result", "text that no stream delivered was taken from the result")
+	}
+	return nil
+}
+
+// untold tells the gaps that only the result shows, which has so many frames:
+// a stream may begin above its first sequence, and nothing but the frame says
+// that something stood there.
+func (r *run) untold(frames int) error {
+	last := r.fol.Order().Last()
+	if last == nil || !r.chunks || !r.fol.FromStart() {
+		return nil
+	}
+	var passed []follow.Range
+	for seq := uint64(0); seq < min(*last+1, uint64(frames)); seq++ {
+		_, seen := r.fol.Order().Seen(seq)
+		told := slices.ContainsFunc(r.passed, func(g follow.Range) bool { return g.From <= seq && seq <= g.To })
+		switch n := len(passed); {
+		case seen || told:
+		case n > 0 && passed[n-1].To+1 == seq:
+			passed[n-1].To = seq
+		default:
+			passed = append(passed, follow.Range{From: seq, To: seq})
+		}
+	}
+	for _, g := range passed {
+		if err := r.gap(g); err != nil {
+			return err
+		}
 	}
 	return nil
 }
