@@ -250,12 +250,19 @@ func (w *watcher) refused(ctx context.Context, f *feed) (*verdict.Outcome, error
 			return w.interrupted(ctx), nil
 		}
 		return w.conclude(ctx, found), nil
-	case found.reading == fault.Pending && w.plan.Wait == nil:
-		return nil, nil // it runs: the state goes on being read
+	case found.reading == fault.Pending && w.plan.Wait == nil, tooLarge(f.err):
+		return nil, nil // it runs, or may: the state goes on being read
 	case found.reading == fault.Pending, found.reading == fault.Unknown && w.run.state == aip.StateUnknown:
 		return w.conclude(ctx, found), nil
 	}
 	return w.unreachable(ctx, f.err), nil
+}
+
+// tooLarge reports whether it was our own bound that ended the stream: the
+// daemon is there, and has more to say.
+func tooLarge(err error) bool {
+	var large *follow.ErrEventTooLarge
+	return errors.As(err, &large)
 }
 
 // noDaemon reports whether an answer to the follow shows that nothing behind
