@@ -46,7 +46,11 @@ func Call(ctx context.Context, cfg Config, p CallPlan) (*verdict.Outcome, error)
 	c := &call{run: r, plan: p}
 	r.listen("", follow.Begin{})
 	if err := r.announce(p.Action.IdempotencyKey); err != nil || r.stdout != nil {
-		return c.notSent(ctx, fault.ClassOf(r.stdout), "output.write", "stdout was gone before anything was sent"), nil
+		class := fault.ClassOf(r.stdout)
+		if left := signalOf(ctx); left != 0 {
+			class = left // stdout was given up for the signal's sake
+		}
+		return c.notSent(ctx, class, "output.write", "stdout was gone before anything was sent"), nil
 	}
 	if p.Detach {
 		return c.detach(ctx), nil
