@@ -35,7 +35,11 @@ func (c *call) watch(ctx context.Context) *verdict.Outcome {
 	}
 	defer release()
 	f := c.startFeed(base)
-	if refused := c.open(ctx, f); refused != nil {
+	refused := c.open(ctx, f)
+	if refused == nil && ctx.Err() != nil {
+		refused = context.Cause(ctx) // the signal ended the follow first
+	}
+	if refused != nil {
 		_ = f.halt(nil)
 		return c.refused(ctx, refused)
 	}
@@ -338,6 +342,9 @@ func (w *wait) interrupt() ending {
 	// the cancel, and only a second one, which ends the process, overrides.
 	old := w.ctx
 	w.ctx = context.WithoutCancel(old)
+	if !w.cfg.CursorAtEnd {
+		w.flush(w.ctx)
+	}
 	cctx, done := context.WithTimeout(w.ctx, cancelWait)
 	defer done()
 	if err := w.cfg.Net.Cancel(cctx, w.id, "interrupted by the user"); err != nil {
