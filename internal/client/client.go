@@ -25,7 +25,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
@@ -57,9 +56,6 @@ type Client struct {
 	read   http.RoundTripper
 	submit http.RoundTripper
 	close  []func()
-
-	mu   sync.Mutex
-	last string // the token of the last request, to see whether a re-read changed it
 }
 
 // New checks the options and builds the client. Nothing is sent.
@@ -180,9 +176,10 @@ type request struct {
 	body   []byte
 	submit bool
 	sent   func() // called when the request was written; nil for none
+	token  string // what was last shown for this request, to see whether a re-read changed it
 }
 
-func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
+func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
 	u := *c.o.Base
 	raw := u.EscapedPath()
 	for _, p := range r.path {
@@ -223,15 +220,13 @@ func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	c.mu.Lock()
-	c.last = token
-	c.mu.Unlock()
+	r.token = token
 	return req, nil
 }
 
 // roundTrip sends the request once and returns the answer, or an error that
 // says how far the request got.
-func (c *Client) roundTrip(ctx context.Context, r request) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, error) {
 	req, err := c.build(ctx, r)
 	if err != nil {
 		if fault.As(err) != nil {
@@ -265,7 +260,7 @@ func (c *Client) roundTrip(ctx context.Context, r request) (*http.Response, erro
 	c.log(x)
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		resp.Body.Close()
-		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: aip.FormText, ContentType: "an encoding that was not asked for", Date: dateOf(resp)}
+		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: aip.FormEncoded, ContentType: mediaType(resp), Date: dateOf(resp)}
 	}
 	return resp, nil
 }
@@ -273,18 +268,15 @@ func (c *Client) roundTrip(ctx context.Context, r request) (*http.Response, erro
 // readOnce is roundTrip for requests that may be repeated: after a 401 the
 // token file is read again, and a token that has changed gets one more try.
 func (c *Client) readOnce(ctx context.Context, r request) (*http.Response, error) {
-	resp, err := c.roundTrip(ctx, r)
+	resp, err := c.roundTrip(ctx, &r)
 	var remote *aip.RemoteError
 	if !errors.As(err, &remote) || remote.Status != http.StatusUnauthorized {
 		return resp, err
 	}
-	c.mu.Lock()
-	last := c.last
-	c.mu.Unlock()
-	if token, terr := c.o.Token(); terr != nil || token == last {
+	if token, terr := c.o.Token(); terr != nil || token == r.token {
 		return nil, err
 	}
-	return c.roundTrip(ctx, r)
+	return c.roundTrip(ctx, &r)
 }
 
 // readError reads at most a bounded part of an error body.

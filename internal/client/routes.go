@@ -29,7 +29,7 @@ func actionPath(id string, tail ...string) []string {
 // an error envelope inside a 200; *TransportError when there was no answer;
 // anything else means that the reply was cut or is no reply.
 func (c *Client) Submit(ctx context.Context, envelope []byte, sent func(), d aip.ResultDecoding) (*aip.Reply, error) {
-	resp, err := c.roundTrip(ctx, request{
+	resp, err := c.roundTrip(ctx, &request{
 		method: http.MethodPost, route: "/aip/v1/messages", path: append(append([]string{}, root...), "messages"),
 		body: envelope, submit: true, sent: sent,
 	})
@@ -206,11 +206,28 @@ func (c *Client) Ready(ctx context.Context) (bool, error) {
 
 // bounded puts the idle watch and the size bound on a body.
 func (c *Client) bounded(body io.ReadCloser) io.ReadCloser {
-	watched := idle.Watch(body, c.o.IdleTimeout)
+	watched := &received{idle.Watch(body, c.o.IdleTimeout)}
 	if c.o.MaxResultBytes <= 0 {
 		return watched
 	}
 	return &limited{ReadCloser: watched, left: c.o.MaxResultBytes, limit: c.o.MaxResultBytes}
+}
+
+// received marks what goes wrong while a body comes, so that it is told from
+// what goes wrong while it is understood.
+type received struct{ io.ReadCloser }
+
+type receiveError struct{ err error }
+
+func (e *receiveError) Error() string { return reason(e.err) }
+func (e *receiveError) Unwrap() error { return e.err }
+
+func (r *received) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &receiveError{err}
+	}
+	return n, err
 }
 
 type limited struct {
@@ -240,9 +257,11 @@ func bodyError(err error) error {
 	if errors.As(err, &large) {
 		return large
 	}
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, idle.ErrSilent),
-		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	var cut *receiveError
+	if errors.As(err, &cut) {
+		return &TransportError{What: "the answer was cut: " + cut.Error(), Err: err}
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return &TransportError{What: "the answer was cut: " + reason(err), Err: err}
 	}
 	var syn *jsontext.SyntacticError
