@@ -376,7 +376,7 @@ func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 
 // unsettled is the reading of a run that ended before the action did.
 func (r *run) unsettled() verdict.Reading {
-	if r.sent != nil && !r.hasLeft() {
+	if r.sent != nil && !r.hasLeft() && r.lastNew.IsZero() {
 		return fault.Unknown // the request was cut while it left
 	}
 	return fault.Pending
