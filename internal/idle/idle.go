@@ -1,13 +1,16 @@
 // Package idle ends a read that has fallen silent.
 //
 // Invariant: any byte is a sign of life, a keep-alive comment included; only
-// the time since the last byte counts, never the age of the stream.
+// the time that a read waits for one counts, never the age of the stream and
+// never the time that the reader takes: a terminal that is slow, or held with
+// Ctrl-S, is no silence of the sender.
 package idle
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 )
@@ -26,12 +29,12 @@ type Reader struct {
 }
 
 // Watch returns a reader over body that is closed, and whose Read returns an
-// error wrapping [ErrSilent], when no byte came for limit. A limit of 0 or
-// less watches nothing. Close stops the watch.
+// error wrapping [ErrSilent], when a read had to wait for limit without a
+// byte. A limit of 0 or less watches nothing. Close stops the watch.
 func Watch(body io.ReadCloser, limit time.Duration) *Reader {
 	r := &Reader{body: body, limit: limit}
 	if limit > 0 {
-		r.timer = time.AfterFunc(limit, r.expire)
+		r.timer = time.AfterFunc(math.MaxInt64, r.expire) // each read sets it
 	}
 	return r
 }
@@ -45,9 +48,12 @@ func (r *Reader) expire() {
 
 // Read implements io.Reader.
 func (r *Reader) Read(p []byte) (int, error) {
-	n, err := r.body.Read(p)
-	if n > 0 && r.timer != nil {
+	if r.timer != nil {
 		r.timer.Reset(r.limit)
+	}
+	n, err := r.body.Read(p)
+	if r.timer != nil {
+		r.timer.Stop()
 	}
 	if err != nil && n == 0 {
 		r.mu.Lock()
