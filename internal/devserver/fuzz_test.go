@@ -67,7 +67,8 @@ func FuzzEnvelope(f *testing.F) {
 		case err == nil && env.Body.Action != nil && env.Body.Cancel != nil:
 			t.Error("two bodies passed")
 		case err == nil && env.Body.Action != nil:
-			for _, sc := range []Scenario{{Operation: "chat_stream"}, {Operation: "responses_stream"}} {
+			for operation := range contracts {
+				sc := Scenario{Operation: operation}
 				if inputViolations(&sc, env.Body.Action.Input) == nil {
 					connectorInput(&sc, env.Body.Action.Input)
 				}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,6 +69,22 @@ func TestDerivedRecordings(t *testing.T) {
 		{"tool unfinished", "chat-tool-unfinished", []string{`"toolCallId": "call_cl0ck02", "status": "running"`, `"finish_reason": "stop"`},
 			[]string{`"toolCallId": "call_cl0ck02", "status": "completed"`}},
 		{"two halves", "chat-surrogates", []string{`{"content": "\ud83d"}`, `{"content": "\ude80"}`}, nil},
+		{"named incomplete", "responses-incomplete", []string{"event: response.incomplete\n", `{"type": "response.incomplete"`, `"status": "incomplete", "created_at"`},
+			[]string{"response.completed"}},
+		{"incomplete inside completed", "responses-envelope-incomplete", []string{"event: response.completed\n", `"status": "incomplete", "created_at"`},
+			[]string{`"status": "completed", "created_at"`}},
+		{"nothing created", "responses-no-created", []string{`"model": "hermes-agent", "usage"`, `"sequence_number": 0}`, `"sequence_number": 7}`},
+			[]string{"response.created", `"output": [`, `"sequence_number": 8}`}},
+		{"done differs", "responses-done-differs", []string{`"text": "Hello! How can I help you tomorrow?"`, `"text": "Hello! How can I help you today?"}]}, "seq`}, nil},
+		{"keepalive in a call", "responses-keepalive-tool", []string{": keepalive\n\nevent: response.output_item.done\n"}, nil},
+		{"no words of the model", "responses-empty", []string{`"output_tokens": 0, "total_tokens": 2400`}, nil},
+		{"cut, and completed", "responses-length", []string{`"status": "completed", "created_at"`, `"total_tokens": 0`}, nil},
+		{"cut, and not streamed", "chat-sync-length", []string{`"finish_reason": "length"`, `"error_code": "output_truncated"`}, nil},
+		{"failed, and not streamed", "chat-sync-error", []string{`"finish_reason": "error"`, `"failed": true`}, nil},
+		{"final text only", "run-final-only", []string{`"event": "run.completed"`, `"output": "The`}, []string{`"delta"`}},
+		{"approval in a run", "run-complete", []string{`"event": "approval.request"`, `"event": "approval.responded"`, `"event": "reasoning.available"`}, nil},
+		{"an end behind the end", "session-complete", []string{"event: run.completed\n", "event: done\n", `"tool_name": "_thinking"`}, nil},
+		{"an error, named", "session-error", []string{"event: error\n", "event: done\n"}, nil},
 		{"error of the agent", "chat-error-exception", []string{`"completed": true`, `"failed": true`, `"type": "RuntimeError"`}, nil},
 		{"error of the model's provider", "chat-error", []string{`"error_code": "agent_error"`, `"failed": true`}, nil},
 	} {
@@ -88,6 +107,161 @@ func TestDerivedRecordings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestResponsesStreamsAreWellFormed: whatever a scenario changes, each event says
+// its own name, and the events are counted from 0 without a gap.
+func TestResponsesStreamsAreWellFormed(t *testing.T) {
+	seen := 0
+	for _, sc := range Scenarios() {
+		if sc.Operation != "responses_stream" {
+			continue
+		}
+		var body []byte
+		for _, b := range sc.play.frames {
+			body = append(body, b.data...)
+		}
+		frames, err := framesOf(string(body), len(body))
+		if err != nil {
+			t.Fatalf("%s: %v", sc.Name, err)
+		}
+		for i, f := range frames {
+			h := newHermesFrame(f)
+			if kind, _ := stringValue(h.fields["type"]); h.Event == nil || *h.Event != kind {
+				t.Errorf("%s: frame %d calls itself %q", sc.Name, i, kind)
+			}
+			if n := string(h.fields["sequence_number"]); n != strconv.Itoa(i) {
+				t.Errorf("%s: frame %d has number %s", sc.Name, i, n)
+			}
+			seen++
+		}
+	}
+	if seen < 200 {
+		t.Errorf("only %d frames", seen)
+	}
+}
+
+// responsesEvent is what the tests read of a Responses event.
+type responsesEvent struct {
+	Type   string `json:"type"`
+	ItemID string `json:"item_id"`
+	Index  *int   `json:"output_index"`
+	Delta  string `json:"delta"`
+	Text   string `json:"text"`
+	Part   struct {
+		Text string `json:"text"`
+	} `json:"part"`
+	Item     responsesItem `json:"item"`
+	Response struct {
+		Output []responsesItem `json:"output"`
+	} `json:"response"`
+}
+
+type responsesItem struct {
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	CallID  string          `json:"call_id"`
+	Content []responsesText `json:"content"`
+}
+
+type responsesText struct {
+	Text string `json:"text"`
+}
+
+func responsesEvents(t *testing.T, scenario string) []responsesEvent {
+	t.Helper()
+	for _, sc := range Scenarios() {
+		if sc.Name != scenario {
+			continue
+		}
+		events := make([]responsesEvent, len(sc.play.frames))
+		for i, b := range sc.play.frames {
+			_, data, _ := strings.Cut(string(b.data), "data: ")
+			if err := json.Unmarshal([]byte(data), &events[i]); err != nil {
+				t.Fatalf("event %d: %v", i, err)
+			}
+		}
+		return events
+	}
+	t.Fatalf("no scenario %s", scenario)
+	return nil
+}
+
+// TestTwoMessages: the deltas take turns, the call lies between them, and each
+// text is said four times over, always in the same words.
+func TestTwoMessages(t *testing.T) {
+	texts, repeats := map[string]string{}, map[string][]string{}
+	var order []string // item of each delta, and the call items between them
+	var final []string
+	for _, e := range responsesEvents(t, "responses-two-messages") {
+		switch e.Type {
+		case "response.output_text.delta":
+			texts[e.ItemID] += e.Delta
+			order = append(order, e.ItemID[:5])
+		case "response.output_text.done":
+			repeats[e.ItemID] = append(repeats[e.ItemID], e.Text)
+		case "response.content_part.done":
+			repeats[e.ItemID] = append(repeats[e.ItemID], e.Part.Text)
+		case "response.output_item.done":
+			if e.Item.Type == "message" {
+				repeats[e.Item.ID] = append(repeats[e.Item.ID], e.Item.Content[0].Text)
+			} else {
+				order = append(order, e.Item.Type)
+			}
+		case "response.completed":
+			for _, item := range e.Response.Output {
+				if item.Type == "message" {
+					final = append(final, item.Content[0].Text)
+				}
+			}
+		}
+	}
+	if got, want := strings.Join(order, " "), "msg_0 msg_b msg_0 function_call function_call_output msg_b msg_0 msg_b"; got != want {
+		t.Errorf("the order is %s, want %s", got, want)
+	}
+	if len(texts) != 2 || len(final) != 2 {
+		t.Fatalf("texts %v, final %q", texts, final)
+	}
+	for id, text := range texts {
+		if got := repeats[id]; !slices.Equal(got, []string{text, text, text}) || !slices.Contains(final, text) {
+			t.Errorf("%s says %q, and its repeats %q and %q", id, text, got, final)
+		}
+	}
+}
+
+// TestParallelCalls: both calls open before either ends, the second ends first,
+// and the final object lists calls by their start and outputs by their end.
+func TestParallelCalls(t *testing.T) {
+	var order, final []string
+	index := map[string]int{}
+	for _, e := range responsesEvents(t, "responses-parallel-calls") {
+		if e.Item.Type == "function_call" || e.Item.Type == "function_call_output" {
+			order = append(order, strings.TrimPrefix(e.Type, "response.output_item.")+" "+e.Item.Type+" "+e.Item.CallID)
+			if at, known := index[e.Item.ID]; known && at != *e.Index {
+				t.Errorf("%s moves from %d to %d", e.Item.ID, at, *e.Index)
+			}
+			index[e.Item.ID] = *e.Index
+		}
+		for _, item := range e.Response.Output {
+			final = append(final, strings.TrimSpace(item.Type+" "+item.CallID))
+		}
+	}
+	const reading, clock = "call_nOtes01", "call_cl0ck02"
+	want := []string{
+		"added function_call " + reading, "added function_call " + clock,
+		"done function_call " + clock, "added function_call_output " + clock, "done function_call_output " + clock,
+		"done function_call " + reading, "added function_call_output " + reading, "done function_call_output " + reading,
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("the order is %q", order)
+	}
+	if got := slices.Sorted(maps.Values(index)); !slices.Equal(got, []int{1, 2, 3, 4}) {
+		t.Errorf("the indexes are %v", got)
+	}
+	want = []string{"function_call " + reading, "function_call " + clock, "function_call_output " + clock, "function_call_output " + reading, "message"}
+	if !slices.Equal(final, want) {
+		t.Errorf("the final object has %q", final)
 	}
 }
 
