@@ -86,6 +86,8 @@ var rooms = map[string]room{
 	"internal/devserver": {},
 	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer}},
 	"internal/archtest":  {},
+	"internal/e2e":       {}, // tests of whole commands against a daemon on loopback
+	"internal/e2eproc":   {}, // tests of the program as a process
 }
 
 // network and system are closed to a pure room: the first even through other
