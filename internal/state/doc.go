@@ -9,7 +9,8 @@
 //     lock, in one write, after whatever the file holds; where that write
 //     fails, the file is cut back to what it was.
 //   - An intent is on disk, file and folder flushed, before [File.RecordIntent]
-//     returns nil; the caller sends the first byte of a request only then.
+//     returns nil; the caller sends the first byte of a request only then. The
+//     flush needs no lock and holds none: others write meanwhile.
 //   - An action id gets a second intent only when every earlier one is known
 //     not to have been sent. The check and the write are under one lock.
 //   - A damaged line hides no other line, is always reported, and is left as

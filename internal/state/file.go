@@ -73,7 +73,8 @@ func (f *File) Path() string { return f.path }
 // id; then a damaged line, or a line of a newer version that names the id, is
 // class [fault.State], since it may hide an intent. A minted id cannot be
 // there. Every other error is of class [fault.State] too, and leaves nothing
-// behind.
+// behind, save an intent that could not be flushed and that somebody wrote
+// behind at that moment.
 func (f *File) RecordIntent(ctx context.Context, actionID string, in Intent, explicit bool) error {
 	rec := Record{Type: TypeIntent, ActionID: actionID, Intent: &in}
 	if err := rec.writable(); err != nil {
@@ -137,7 +138,8 @@ func (f *File) past(ctx context.Context, w *writer, actionID, inputHash string, 
 	return a, nil
 }
 
-// Append adds records, all of them or none. It fills V, and ID and At where
+// Append adds records, all of them or, but for the exception of
+// [File.RecordIntent], none. It fills V, and ID and At where
 // they are empty; the times of one File never repeat and never go back. durable
 // flushes them to the disk before it returns. Errors are of class
 // [fault.State], or [fault.Internal] for a record that is none.

@@ -28,10 +28,13 @@ var (
 	errLinks      = errors.New("too many symbolic links")
 )
 
-// writer is the data file while the lock is held.
+// writer is the data file while the lock is held, and until what was added is
+// flushed.
 type writer struct {
 	file   *os.File
-	size   int64
+	size   int64 // where the next line goes
+	begin  int64 // where what was added last begins
+	flush  bool  // what was added has to be durable
 	closed bool
 }
 
@@ -43,9 +46,10 @@ func (w *writer) close() error {
 	return w.file.Close()
 }
 
-// locked runs do with the lock held and the data file open. The lock is taken
-// on a file of its own that is never renamed or removed, and the data file is
-// opened only then, so a file put in its place meanwhile is the one written.
+// locked runs do with the lock held and the data file open, and then flushes
+// what do has added, if it has to be durable. The lock is taken on a file of its
+// own that is never renamed or removed, and the data file is opened only then, so
+// a file put in its place meanwhile is the one written.
 func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, f.lockTimeout)
 	defer cancel()
@@ -69,21 +73,59 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 	if err := f.makeFolder(filepath.Dir(path)); err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
+	var w *writer
+	defer func() {
+		if w == nil {
+			return
+		}
+		if cerr := w.close(); cerr != nil && err == nil {
+			err = f.fault(ctx, "state.unwritable", "write", cerr)
+		}
+	}()
+	err = f.holding(ctx, bounded, path, func() (err error) {
+		if w, err = f.openWrite(path); err != nil {
+			return f.fault(ctx, "state.unwritable", "write", err)
+		}
+		return do(w)
+	})
+	if err != nil || !w.flush {
+		return err
+	}
+	return f.flush(ctx, w, path)
+}
+
+// holding runs do with the lock held. bounded is ctx with a time for the
+// waiting.
+func (f *File) holding(ctx, bounded context.Context, path string, do func() error) error {
 	lock := flock.New(path + ".lock")
 	if _, err := lock.TryLockContext(bounded, lockPoll); err != nil {
 		return f.lockFault(ctx, err)
 	}
 	defer func() { _ = lock.Close() }() // the kernel lets go with the file
-	w, err := f.openWrite(path)
-	if err != nil {
-		return f.fault(ctx, "state.unwritable", "write", err)
+	return do()
+}
+
+// flush makes what was added outlive a power cut. The lock is free meanwhile: a
+// disk that takes its time would keep a crowd of writers waiting one behind the
+// other. What cannot be flushed is taken back.
+func (f *File) flush(ctx context.Context, w *writer, path string) error {
+	err := f.syncFile(w.file)
+	if err == nil {
+		return nil
 	}
-	defer func() {
-		if cerr := w.close(); cerr != nil && err == nil {
-			err = f.fault(ctx, "state.unwritable", "write", cerr)
+	last := context.WithoutCancel(ctx)
+	bounded, cancel := context.WithTimeout(last, f.lockTimeout)
+	defer cancel()
+	// Without the lock, or behind what somebody else has written by now, it
+	// stays: an intent too many keeps an id from being used, and lets none be
+	// used twice.
+	_ = f.holding(last, bounded, path, func() error {
+		if w.atEnd(path) {
+			w.cut()
 		}
-	}()
-	return do(w)
+		return nil
+	})
+	return f.fault(context.Background(), "state.unwritable", "write", err)
 }
 
 // write encodes records and appends them.
@@ -112,11 +154,8 @@ func (f *File) write(w *writer, durable bool, recs []Record) error {
 }
 
 func (f *File) writeLines(w *writer, lines []byte, durable bool) error {
-	var sync func(*os.File) error
-	if durable {
-		sync = f.syncFile
-	}
-	if err := w.append(lines, sync); err != nil {
+	w.flush = durable
+	if err := w.append(lines); err != nil {
 		return f.fault(context.Background(), "state.unwritable", "write", err)
 	}
 	return nil
@@ -133,10 +172,9 @@ func (f *File) stamp() time.Time {
 	return now
 }
 
-// append writes whole lines behind everything else, in one write, and flushes
-// them by sync unless that is nil; or it cuts the file back to what it was. A
-// torn last line gets an end first.
-func (w *writer) append(lines []byte, sync func(*os.File) error) error {
+// append writes whole lines behind everything else, in one write, or cuts the
+// file back to what it was. A torn last line gets an end first.
+func (w *writer) append(lines []byte) error {
 	if w.size > 0 {
 		var last [1]byte
 		if _, err := w.file.ReadAt(last[:], w.size-1); err != nil {
@@ -146,20 +184,33 @@ func (w *writer) append(lines []byte, sync func(*os.File) error) error {
 			lines = append([]byte{'\n'}, lines...)
 		}
 	}
-	_, err := w.file.Write(lines)
-	if err == nil && sync != nil {
-		err = sync(w.file)
-	}
-	if err != nil {
-		// A file opened for appending cannot be cut on every system. Where
-		// neither works, readers and writers cope with the torn line.
-		if w.file.Truncate(w.size) != nil {
-			_ = os.Truncate(w.file.Name(), w.size)
-		}
+	w.begin = w.size
+	if _, err := w.file.Write(lines); err != nil {
+		w.cut()
 		return err
 	}
 	w.size += int64(len(lines))
 	return nil
+}
+
+// cut takes back what was added last; the lock is held.
+func (w *writer) cut() {
+	// A file opened for appending cannot be cut on every system. Where neither
+	// works, readers and writers cope with the torn line.
+	if w.file.Truncate(w.begin) != nil {
+		_ = os.Truncate(w.file.Name(), w.begin)
+	}
+}
+
+// atEnd reports whether what was added last is still the end of the file of
+// that path.
+func (w *writer) atEnd(path string) bool {
+	now, err := os.Stat(path)
+	if err != nil || now.Size() != w.size {
+		return false
+	}
+	mine, err := w.file.Stat()
+	return err == nil && os.SameFile(now, mine)
 }
 
 func (w *writer) scan(ctx context.Context, skip func([]byte) bool, visit func(kind, *Record, []byte)) (Report, error) {
