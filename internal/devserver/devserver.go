@@ -53,6 +53,9 @@ type Options struct {
 	// ClockSkew is added to the daemon's clock: the replay window, every
 	// timestamp and the Date header.
 	ClockSkew time.Duration
+	// Recordings are played beside the scenarios, each under its name as the
+	// endpoint part of the capability id. New panics where one cannot be.
+	Recordings map[string]Recording
 	// Hooks are called while requests and streams are worked on.
 	Hooks Hooks
 }
@@ -108,6 +111,7 @@ func New(opts Options) *Server {
 		opts.PathPrefix = "/" + opts.PathPrefix
 	}
 	s := &Server{opts: opts, scenarios: Scenarios(), wake: make(chan struct{}, 1)}
+	s.scenarios = append(s.scenarios, scenariosOf(opts.Recordings, s.scenarios)...)
 	caller := edgePrincipal
 	if opts.Token == "" {
 		caller = daemonPrincipal
