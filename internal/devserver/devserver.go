@@ -1,7 +1,9 @@
 // Package devserver is the embedded development daemon: an http.Handler that
 // answers the native AIP routes from memory as the real daemon does, traps
-// included, and runs recorded provider streams through the rules of the Hermes
-// connector. The endpoint part of a capability id names the scenario to play.
+// included, and runs recorded provider answers through the rules of the Hermes
+// connector. The endpoint part of a capability id names the scenario to play,
+// the last part the operation, which decides on modes, keys, timeouts and the
+// form of the answer.
 //
 // Invariants:
 //
@@ -16,7 +18,9 @@
 //
 // It is for development and tests. It checks the shape of requests and one
 // bearer token, and nothing else: no signatures, tenants, scopes, sessions,
-// approval decisions or limits on what it keeps.
+// approval decisions, retries of the queue or limits on what it keeps. An
+// operator's run starts without the approval that its contract asks for at a
+// real daemon, and one that waits for a human is never resumed.
 package devserver
 
 import (

@@ -278,6 +278,3 @@ func (s *Server) askHuman(r *run) actionResult {
 	s.store.settleKey(r, &res)
 	return res
 }
-
-// messageType is the message type of an answer body.
-func messageType(key string) string { return "aip.core.v1." + key }

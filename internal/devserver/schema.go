@@ -75,13 +75,6 @@ func unsigned(v any) string {
 	return " is not an unsigned integer"
 }
 
-func boolean(v any) string {
-	if _, ok := v.(bool); !ok {
-		return " is not a boolean"
-	}
-	return ""
-}
-
 func listOf(c check) check {
 	return func(v any) string {
 		list, ok := v.([]any)
