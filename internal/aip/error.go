@@ -48,17 +48,7 @@ func (e *ProtocolError) DetailString(name string) string {
 
 // Uncertain reads details.uncertain_outcome: true, false, or nil when the
 // daemon does not say.
-func (e *ProtocolError) Uncertain() *bool {
-	switch e.Detail("uncertain_outcome").Kind() {
-	case 't':
-		b := true
-		return &b
-	case 'f':
-		b := false
-		return &b
-	}
-	return nil
-}
+func (e *ProtocolError) Uncertain() *bool { return Bool(e.Detail("uncertain_outcome")) }
 
 // RemoteStatus reads details.remote_status, the HTTP status that the provider
 // gave to the connector; 0 when absent.

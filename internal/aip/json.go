@@ -52,6 +52,16 @@ func Elements(v jsontext.Value) (out []jsontext.Value, ok bool) {
 	return out, err == nil
 }
 
+// Bool returns a JSON boolean; nil for every other value.
+func Bool(v jsontext.Value) *bool {
+	k := v.Kind()
+	if k != 't' && k != 'f' {
+		return nil
+	}
+	b := k == 't'
+	return &b
+}
+
 // Valid reports whether v is one JSON value, by the lenient rules by which
 // everything here is read.
 func Valid(v jsontext.Value) bool { return v.IsValid(lenient...) }

@@ -73,7 +73,7 @@ func (r *run) awaitEnd(ctx context.Context, wait time.Duration) ending {
 		if left <= 0 {
 			return atWaitsEnd
 		}
-		if pause(ctx, min(delay, left)) != nil {
+		if follow.Pause(ctx, min(delay, left)) != nil {
 			return atSignal
 		}
 		delay = min(delay*2, pollMost)

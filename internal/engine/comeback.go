@@ -209,6 +209,9 @@ func (w *watcher) waited(ctx context.Context, f *feed) (*verdict.Outcome, error)
 	if err := f.halt(func(it follow.Item) error { return w.item(ctx, it) }); err != nil {
 		return w.interrupted(ctx), nil
 	}
+	if err := w.unstreamed(ctx, f, w.plan.Wait); err != nil {
+		return w.interrupted(ctx), nil
+	}
 	reading, why := w.waitedOut(ctx, false)
 	if aip.TerminalState(w.run.state) {
 		return w.terminated(ctx, 0), nil
@@ -256,6 +259,15 @@ func (w *watcher) refused(ctx context.Context, f *feed) (*verdict.Outcome, error
 		return w.conclude(ctx, found), nil
 	}
 	return w.unreachable(ctx, f.err), nil
+}
+
+// unstreamed reads by pages what our own bound kept from the stream, before a
+// run gives up waiting. A bound that a person set is kept.
+func (r *run) unstreamed(ctx context.Context, f *feed, wait *time.Duration) error {
+	if wait != nil || !tooLarge(f.err) {
+		return nil
+	}
+	return r.drain(ctx)
 }
 
 // tooLarge reports whether it was our own bound that ended the stream: the
@@ -422,7 +434,7 @@ func (w *watcher) pollResult(ctx context.Context, wait *time.Duration) (found, e
 		if wait == nil || left <= 0 || f.refused {
 			return w.unread(err, f)
 		}
-		if err := pause(ctx, min(delay, left)); err != nil {
+		if err := follow.Pause(ctx, min(delay, left)); err != nil {
 			return found{}, nil
 		}
 		delay = min(delay*2, pollMost)

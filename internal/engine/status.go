@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/follow"
 )
 
 // WaitStatus reads the durable view: once, or with wait until the state is
@@ -27,7 +28,7 @@ func WaitStatus(ctx context.Context, net Network, actionID string, wait *time.Du
 		if wait == nil || aip.TerminalState(st.State) || left <= 0 {
 			return st, nil
 		}
-		if err := pause(ctx, min(delay, left)); err != nil {
+		if err := follow.Pause(ctx, min(delay, left)); err != nil {
 			return nil, err
 		}
 		delay = min(delay*2, pollMost)

@@ -210,7 +210,7 @@ func (f *Follower) Run(ctx context.Context, emit Emit) error {
 		if err := emit(lost); err != nil {
 			return err
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := Pause(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -452,7 +452,8 @@ func lostReason(err error) string {
 	return "the connection failed"
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Pause waits for d, or ends early with the cause of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

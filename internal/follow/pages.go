@@ -227,7 +227,7 @@ func (f *Follower) page(ctx context.Context, cursor string) (*aip.EventsPage, er
 		if ctx.Err() != nil || try == tries || Permanent(err) {
 			return nil, err
 		}
-		if err := sleep(ctx, wait.next(asked(err))); err != nil {
+		if err := Pause(ctx, wait.next(asked(err))); err != nil {
 			return nil, err
 		}
 	}

@@ -134,17 +134,7 @@ func (m fields) str(name string) string {
 	return s
 }
 
-func (m fields) boolean(name string) *bool {
-	switch m[name].Kind() {
-	case 't':
-		b := true
-		return &b
-	case 'f':
-		b := false
-		return &b
-	}
-	return nil
-}
+func (m fields) boolean(name string) *bool { return aip.Bool(m[name]) }
 
 func (m fields) integer(name string) (int, bool) {
 	n, err := strconv.Atoi(string(m[name]))
