@@ -13,6 +13,7 @@ import (
 	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/state"
+	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
@@ -141,13 +142,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	cfg.RequiredTools, cfg.FailOnWarning = o.tools, o.failOnWarn
 	cfg.EffectChecks = r.effectChecks(o.effects, out)
 	cfg.Warnings = append(warnings("input", facts.warnings), k.warnings()...)
-	return r.drive(ctx, out, func() (int, error) {
-		outcome, err := engine.Call(ctx, cfg, p.plan)
-		if err != nil {
-			return 0, err
-		}
-		return outcome.ExitCode, nil
-	})
+	return r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) })
 }
 
 // drive runs an engine call beside the renderer's clock.

@@ -10,6 +10,7 @@ import (
 	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/state"
 	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/spf13/cobra"
 )
@@ -33,6 +34,42 @@ func (r *run) takeTarget(cmd *cobra.Command, args []string, env bool) (target, e
 		return target{}, err
 	}
 	return target{raw, rest[0]}, identity.ParseActionID(rest[0])
+}
+
+// session is a command's way to one action: the daemon, what the state file
+// knows of it, and where to show it.
+type session struct {
+	target
+	*daemon
+	known known
+	out   *render.Renderer
+}
+
+// onAction resolves [URL] ACTION, connects, reads the state file, and does
+// the command's own work.
+func (r *run) onAction(cmd *cobra.Command, args []string, env bool, do func(context.Context, session) error) error {
+	t, err := r.takeTarget(cmd, args, env)
+	if err != nil {
+		return err
+	}
+	out := r.renderer()
+	d, err := r.connect(t.urlArg, out)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	return do(cmd.Context(), session{target: t, daemon: d, known: r.readState(cmd), out: out})
+}
+
+// settle runs an engine call and takes its exit code from the outcome.
+func (r *run) settle(ctx context.Context, out *render.Renderer, call func() (*verdict.Outcome, error)) error {
+	return r.drive(ctx, out, func() (int, error) {
+		outcome, err := call()
+		if err != nil {
+			return 0, err
+		}
+		return outcome.ExitCode, nil
+	})
 }
 
 // eventsOptions are the flags of action events.
@@ -59,11 +96,7 @@ were read.`,
   aipctl action events http://127.0.0.1:8700 act_0198c0ffee -o jsonl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := r.takeTarget(cmd, args, true)
-			if err != nil {
-				return err
-			}
-			return r.runEvents(cmd.Context(), cmd, t, o)
+			return r.onAction(cmd, args, true, func(ctx context.Context, s session) error { return r.runEvents(ctx, s, o) })
 		},
 	}
 	f := c.Flags()
@@ -73,33 +106,20 @@ were read.`,
 	return c
 }
 
-func (r *run) runEvents(ctx context.Context, cmd *cobra.Command, t target, o *eventsOptions) error {
+func (r *run) runEvents(ctx context.Context, s session, o *eventsOptions) error {
 	if o.from == "" {
 		return usageError("usage.from", "--from is saved, start, or a cursor")
 	}
-	out := r.renderer()
-	d, err := r.connect(t.urlArg, out)
-	if err != nil {
-		return err
-	}
-	defer d.client.Close()
-	k := r.readState(cmd)
-	plan := engine.FollowPlan{ActionID: t.id, Known: k.action(t.id), View: k.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
-	cfg := r.config(d, out, k, t.id, o.chunks)
-	cfg.Warnings = k.warnings()
+	plan := engine.FollowPlan{ActionID: s.id, Known: s.action(), View: s.known.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
+	cfg := r.config(s.daemon, s.out, s.known, s.id, o.chunks)
+	cfg.Warnings = s.known.warnings()
 	if !o.follow {
-		return r.listEvents(ctx, out, cfg, plan)
+		return r.listEvents(ctx, s.out, cfg, plan)
 	}
 	if !o.chunks && r.opts.output == "text" {
-		cfg.Sink = &eventLines{out}
+		cfg.Sink = &eventLines{s.out}
 	}
-	return r.drive(ctx, out, func() (int, error) {
-		outcome, err := engine.Events(ctx, cfg, plan)
-		if err != nil {
-			return 0, err
-		}
-		return outcome.ExitCode, nil
-	})
+	return r.settle(ctx, s.out, func() (*verdict.Outcome, error) { return engine.Events(ctx, cfg, plan) })
 }
 
 // warnings are what is amiss with the state file, or what it means that there
@@ -135,36 +155,24 @@ Exit codes: 0, and 9 when the state is unknown.`,
   aipctl action status http://127.0.0.1:8700 act_0198c0ffee -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := r.takeTarget(cmd, args, true)
-			if err != nil {
-				return err
-			}
-			return r.runStatus(cmd.Context(), cmd, t)
+			return r.onAction(cmd, args, true, r.runStatus)
 		},
 	}
 }
 
-func (r *run) runStatus(ctx context.Context, cmd *cobra.Command, t target) error {
-	out := r.renderer()
-	d, err := r.connect(t.urlArg, out)
+func (r *run) runStatus(ctx context.Context, s session) error {
+	if err := engine.RefuseNotSent(s.action(), s.id); err != nil {
+		return err
+	}
+	st, err := engine.WaitStatus(ctx, s.client, s.id, r.opts.waitGiven(), r.Now)
 	if err != nil {
 		return err
 	}
-	defer d.client.Close()
-	k := r.readState(cmd)
-	if a := k.action(t.id); a != nil && a.NotSent != nil {
-		return fault.New(fault.Unavailable, "action.not_sent", "nothing ran under this action id: its submit was not sent (%s)", a.NotSent.Code).
-			WithAction(t.id).WithHint("submit it again with `aipctl action call`")
-	}
-	st, err := engine.WaitStatus(ctx, d.client, t.id, r.opts.waitGiven(), r.Now)
-	if err != nil {
-		return err
-	}
-	if err := out.Status(st); err != nil {
+	if err := s.out.Status(st); err != nil {
 		return err
 	}
 	if st.State == aip.StateUnknown {
-		out.Note(sanitize.Static("unknown is no proof that nothing ran: a running stream reads so until it has ended"))
+		s.out.Note(sanitize.Static("unknown is no proof that nothing ran: a running stream reads so until it has ended"))
 		return ended(fault.Unknown.Code())
 	}
 	return nil
@@ -185,32 +193,16 @@ does not know the action.`,
   aipctl action result act_0198c0ffee --wait 2m -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := r.takeTarget(cmd, args, true)
-			if err != nil {
-				return err
-			}
-			return r.runResult(cmd.Context(), cmd, t)
+			return r.onAction(cmd, args, true, r.runResult)
 		},
 	}
 }
 
-func (r *run) runResult(ctx context.Context, cmd *cobra.Command, t target) error {
-	out := r.renderer()
-	d, err := r.connect(t.urlArg, out)
-	if err != nil {
-		return err
-	}
-	defer d.client.Close()
-	k := r.readState(cmd)
-	cfg := r.config(d, out, k, t.id, true)
-	cfg.Warnings = warnings("state.damaged", k.report.Warnings())
-	return r.drive(ctx, out, func() (int, error) {
-		outcome, err := engine.Result(ctx, cfg, engine.ResultPlan{ActionID: t.id, Known: k.action(t.id), Wait: r.opts.waitGiven()})
-		if err != nil {
-			return 0, err
-		}
-		return outcome.ExitCode, nil
-	})
+func (r *run) runResult(ctx context.Context, s session) error {
+	cfg := r.config(s.daemon, s.out, s.known, s.id, true)
+	cfg.Warnings = warnings("state.damaged", s.known.report.Warnings())
+	plan := engine.ResultPlan{ActionID: s.id, Known: s.action(), Wait: r.opts.waitGiven()}
+	return r.settle(ctx, s.out, func() (*verdict.Outcome, error) { return engine.Result(ctx, cfg, plan) })
 }
 
 func newCancelCmd(r *run) *cobra.Command {
@@ -231,11 +223,7 @@ otherwise; 8 acknowledged but not ended within the wait; 13 not known there;
   aipctl action cancel http://127.0.0.1:8700 act_0198c0ffee --wait 30s`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := r.takeTarget(cmd, args, false)
-			if err != nil {
-				return err
-			}
-			return r.runCancel(cmd.Context(), cmd, t, reason)
+			return r.onAction(cmd, args, false, func(ctx context.Context, s session) error { return r.runCancel(ctx, s, reason) })
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the daemon's record")
@@ -245,41 +233,32 @@ otherwise; 8 acknowledged but not ended within the wait; 13 not known there;
 // cancelWait is how long a cancel waits for the end without --wait.
 const cancelWait = 10 * time.Second
 
-func (r *run) runCancel(ctx context.Context, cmd *cobra.Command, t target, reason string) error {
-	out := r.renderer()
-	d, err := r.connect(t.urlArg, out)
-	if err != nil {
-		return err
-	}
-	defer d.client.Close()
-	k := r.readState(cmd)
-	if r.operationOf(ctx, d, k, t.id) == "run_events" {
-		out.Note(sanitize.Static("this action follows a run: cancelling it stops the run itself"))
+func (r *run) runCancel(ctx context.Context, s session, reason string) error {
+	if s.operation(ctx) == "run_events" {
+		s.out.Note(sanitize.Static("this action follows a run: cancelling it stops the run itself"))
 		if err := r.confirm(ctx, "cancel the following of a run, which stops the run itself"); err != nil {
 			return err
 		}
 	}
-	cfg := r.config(d, &cancelSink{out}, k, t.id, true)
-	wait := cancelWait
+	plan := engine.CancelPlan{ActionID: s.id, Reason: reason, Known: s.action(), Wait: cancelWait}
 	if given := r.opts.waitGiven(); given != nil {
-		wait = *given
+		plan.Wait = *given
 	}
-	return r.drive(ctx, out, func() (int, error) {
-		outcome, err := engine.Cancel(ctx, cfg, engine.CancelPlan{ActionID: t.id, Reason: reason, Known: k.action(t.id), Wait: wait})
-		if err != nil {
-			return 0, err
-		}
-		return outcome.ExitCode, nil
-	})
+	cfg := r.config(s.daemon, &cancelSink{s.out}, s.known, s.id, true)
+	return r.settle(ctx, s.out, func() (*verdict.Outcome, error) { return engine.Cancel(ctx, cfg, plan) })
 }
 
-// operationOf names the operation of an action: from the record of its submit,
+// action is what the state file says of the session's action; nil when it
+// says nothing.
+func (s session) action() *state.Action { return s.known.action(s.id) }
+
+// operation names the operation of the action: from the record of its submit,
 // else as the daemon's durable view has it; empty when neither tells.
-func (r *run) operationOf(ctx context.Context, d *daemon, k known, id string) string {
-	if a := k.action(id); a != nil && a.Intent != nil {
+func (s session) operation(ctx context.Context) string {
+	if a := s.action(); a != nil && a.Intent != nil {
 		return a.Intent.Operation
 	}
-	st, err := d.client.Status(ctx, id)
+	st, err := s.client.Status(ctx, s.id)
 	if err != nil || st.CapabilityID == "" {
 		return "" // the cancel itself will say what is amiss
 	}

@@ -27,7 +27,7 @@ type CancelPlan struct {
 // The verdict speaks of the action, the exit code of the cancellation: 0 when
 // it is cancelled, or acknowledged and not waited for.
 func Cancel(ctx context.Context, cfg Config, p CancelPlan) (*verdict.Outcome, error) {
-	if err := refuseNotSent(p.Known, p.ActionID); err != nil {
+	if err := RefuseNotSent(p.Known, p.ActionID); err != nil {
 		return nil, err
 	}
 	r := comeback(cfg, p.ActionID, p.Known, true)

@@ -37,7 +37,7 @@ const (
 // call; without, it shows what the pages hold and gives no verdict, so the
 // outcome is nil.
 func Events(ctx context.Context, cfg Config, p FollowPlan) (*verdict.Outcome, error) {
-	if err := refuseNotSent(p.Known, p.ActionID); err != nil {
+	if err := RefuseNotSent(p.Known, p.ActionID); err != nil {
 		return nil, err
 	}
 	r := comeback(cfg, p.ActionID, p.Known, p.Chunks)
@@ -70,7 +70,9 @@ func intentKey(known *state.Action) string {
 	return known.Intent.IdempotencyKey
 }
 
-func refuseNotSent(known *state.Action, id string) error {
+// RefuseNotSent is the error for an id whose submit is known not to have been
+// sent: nothing ran under it, so there is nothing to read. nil for any other.
+func RefuseNotSent(known *state.Action, id string) error {
 	if known == nil || known.NotSent == nil {
 		return nil
 	}
@@ -384,7 +386,7 @@ type ResultPlan struct {
 // Result judges a stored result like a call: with the chunks that the daemon
 // keeps as evidence beside it. It never moves a cursor.
 func Result(ctx context.Context, cfg Config, p ResultPlan) (*verdict.Outcome, error) {
-	if err := refuseNotSent(p.Known, p.ActionID); err != nil {
+	if err := RefuseNotSent(p.Known, p.ActionID); err != nil {
 		return nil, err
 	}
 	journal := cfg.Journal
