@@ -9,7 +9,7 @@
 //   - A redirect is an answer, never a request: no token goes anywhere but to
 //     the origin that the user named.
 //   - No error text and no log entry holds a byte of a body, a token, a path
-//     with an id or a query value.
+//     with an id or a query value; a code that repeats the token is none.
 package client
 
 import (
@@ -56,6 +56,7 @@ type Client struct {
 	read   http.RoundTripper
 	submit http.RoundTripper
 	close  []func()
+	shown  shown
 }
 
 // New checks the options and builds the client. Nothing is sent.
@@ -219,6 +220,7 @@ func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
 				WithHint("use https://, or give --allow-plaintext if the path to the host is safe")
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
+		c.shown.add(token)
 	}
 	r.token = token
 	return req, nil
@@ -253,6 +255,7 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 	x.Received = resp.ContentLength
 	if code := resp.StatusCode; code < 200 || code > 299 {
 		remote := readError(resp, c.o.IdleTimeout)
+		_ = c.unecho(remote)
 		x.Code = remote.Code()
 		c.log(x)
 		return nil, remote
@@ -260,7 +263,7 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 	c.log(x)
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		resp.Body.Close()
-		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: aip.FormEncoded, ContentType: mediaType(resp), Date: dateOf(resp)}
+		return nil, c.unecho(&aip.RemoteError{Status: resp.StatusCode, Form: aip.FormEncoded, ContentType: mediaType(resp), Date: dateOf(resp)})
 	}
 	return resp, nil
 }
@@ -289,7 +292,7 @@ func readError(resp *http.Response, limit time.Duration) *aip.RemoteError {
 	e := &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, Proto: proto, Date: dateOf(resp)}
 	e.Retry = max(proto.RetryAfter(), retryAfter(resp))
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		e.Redirect = "an unnamed place"
+		e.Redirect = unnamed
 		if loc, err := resp.Location(); err == nil {
 			e.Redirect = loc.Scheme + "://" + loc.Host
 		}

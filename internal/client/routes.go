@@ -73,11 +73,15 @@ func (c *Client) reply(resp *http.Response, d aip.ResultDecoding) (*aip.Reply, e
 		if strings.Contains(ct, "html") {
 			form = aip.FormHTML
 		}
-		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, Date: dateOf(resp)}
+		return nil, c.unecho(&aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, Date: dateOf(resp)})
 	}
 	reply, err := aip.DecodeReply(body, d)
 	if err != nil {
 		return nil, bodyError(err)
+	}
+	c.unechoCode(reply.Error)
+	if reply.Result != nil {
+		c.unechoCode(reply.Result.Error)
 	}
 	if reply.Error != nil && reply.Result == nil && reply.Ack == nil {
 		form := aip.FormPlain
@@ -101,7 +105,7 @@ func (c *Client) Status(ctx context.Context, actionID string) (*aip.ActionStatus
 	defer body.Close()
 	st, err := aip.DecodeStatus(body)
 	if err != nil {
-		return nil, notAIP(resp, err)
+		return nil, c.unecho(notAIP(resp, err))
 	}
 	return st, nil
 }
@@ -118,7 +122,7 @@ func (c *Client) Page(ctx context.Context, q aip.EventsQuery, d aip.Decoding) (*
 	defer body.Close()
 	page, err := aip.DecodePage(body, d)
 	if err != nil {
-		return nil, notAIP(resp, err)
+		return nil, c.unecho(notAIP(resp, err))
 	}
 	return page, nil
 }
@@ -144,7 +148,7 @@ func (c *Client) Follow(ctx context.Context, q aip.EventsQuery) (io.ReadCloser, 
 		case strings.Contains(ct, "json"):
 			form = aip.FormJSON
 		}
-		return nil, &aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, NotStream: true, Date: dateOf(resp)}
+		return nil, c.unecho(&aip.RemoteError{Status: resp.StatusCode, Form: form, ContentType: ct, NotStream: true, Date: dateOf(resp)})
 	}
 	return resp.Body, nil
 }
