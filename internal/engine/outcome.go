@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,17 +80,44 @@ func (r *run) outcome(j verdict.Judgement) *verdict.Outcome {
 	return o
 }
 
+// items lists what the stream held in the order in which it was opened. A text
+// whose item no event opened stands before the first item of a higher index; a
+// chat opens its message with the first frame of the choice, words or not.
 func items(f transcript.Facts) []verdict.ItemText {
 	var out []verdict.ItemText
-	for _, t := range f.Texts {
-		out = append(out, verdict.ItemText{ItemID: t.Item.ItemID, OutputIndex: t.Item.OutputIndex, ContentIndex: t.Item.ContentIndex, Choice: t.Item.Choice, Kind: "message", Text: t.Text})
+	texts := slices.Clone(f.Texts)
+	take := func(which func(transcript.ItemRef) bool) bool {
+		n := len(out)
+		texts = slices.DeleteFunc(texts, func(t transcript.TextFact) bool {
+			if !which(t.Item) {
+				return false
+			}
+			out = append(out, verdict.ItemText{
+				ItemID: t.Item.ItemID, OutputIndex: t.Item.OutputIndex, ContentIndex: t.Item.ContentIndex, Choice: t.Item.Choice,
+				Kind: "message", Text: t.Text,
+			})
+			return true
+		})
+		return len(out) > n
+	}
+	opened := func(ref transcript.ItemRef) bool {
+		return slices.ContainsFunc(f.Items, func(it transcript.ItemFact) bool { return ref.SameItem(it.Ref()) })
 	}
 	for _, it := range f.Items {
-		if it.Kind == "message" {
-			continue
+		take(func(ref transcript.ItemRef) bool { return !opened(ref) && ref.OutputIndex < it.OutputIndex })
+		if it.Kind == "message" && (take(it.Ref().SameItem) || f.FromEnd) {
+			continue // its words, if only the end has them, name no item
 		}
-		out = append(out, verdict.ItemText{ItemID: it.ItemID, OutputIndex: it.OutputIndex, Kind: it.Kind, CallID: it.CallID, Name: it.Name, Status: it.Status, Item: it.Payload})
+		out = append(out, verdict.ItemText{
+			ItemID: it.ItemID, OutputIndex: it.OutputIndex, Kind: it.Kind, CallID: it.CallID, Name: it.Name, Status: it.Status, Item: it.Payload,
+		})
 	}
+	for _, choice := range slices.Sorted(maps.Keys(f.Finishes)) {
+		if !take(func(ref transcript.ItemRef) bool { return ref.Choice == choice }) && len(f.Items) == 0 {
+			out = append(out, verdict.ItemText{Choice: choice, Kind: "message"})
+		}
+	}
+	take(func(transcript.ItemRef) bool { return true })
 	return out
 }
 
@@ -167,7 +197,7 @@ func (r *run) adviceFor(o *verdict.Outcome) {
 	text := o.TextBytes > 0
 	tokens, known := outputTokens(facts.Usage)
 	switch {
-	case text && known && tokens == 0:
+	case text && known && tokens == 0 && countsNothing(facts.Usage):
 		_ = r.warn("usage.zero", "there is text, but the provider counts no tokens; Hermes does so after a failure")
 	case !text && known && tokens > 0:
 		_ = r.warn("usage.without_text", "the provider counts tokens, but there is no text")
@@ -186,6 +216,17 @@ func (r *run) adviceFor(o *verdict.Outcome) {
 	if facts.OtherChoices() {
 		_ = r.warn("choices.hidden", "the provider sent more than one choice; choice 0 is shown")
 	}
+}
+
+// countsNothing reports whether every count of a usage is zero. A provider that
+// has counted the prompt and no output was asked, and said nothing.
+func countsNothing(usage jsontext.Value) bool {
+	for _, v := range aip.Members(usage) {
+		if n, err := strconv.ParseFloat(string(v), 64); err == nil && n != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func outputTokens(usage jsontext.Value) (n int64, known bool) {

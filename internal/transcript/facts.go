@@ -30,6 +30,9 @@ type ItemFact struct {
 	Payload     jsontext.Value
 }
 
+// Ref names the item; its parts of text have content indexes of their own.
+func (f ItemFact) Ref() ItemRef { return ItemRef{ItemID: f.ItemID, OutputIndex: f.OutputIndex} }
+
 // TextFact is the joined text of one item.
 type TextFact struct {
 	Item    ItemRef
