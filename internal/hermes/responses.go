@@ -120,10 +120,10 @@ func run(name string, m fields, kind string) []transcript.Op {
 	switch name {
 	case "message.delta", "assistant.delta":
 		if text := m.str("delta"); text != "" {
-			return []transcript.Op{transcript.Text{Text: text}}
+			return []transcript.Op{transcript.Text{Item: message(m), Text: text}}
 		}
 	case "assistant.completed":
-		return []transcript.Op{transcript.FinalText{Text: m.str("content")}}
+		return []transcript.Op{transcript.FinalText{Item: message(m), Text: m.str("content")}}
 	case "run.completed":
 		var ops []transcript.Op
 		if text := m.str("output"); text != "" {
@@ -155,6 +155,10 @@ func run(name string, m fields, kind string) []transcript.Op {
 	}
 	return []transcript.Op{transcript.Note{Name: name}}
 }
+
+// message names the message that a session's event speaks of; the events of runs
+// and of the operator name none.
+func message(m fields) transcript.ItemRef { return transcript.ItemRef{ItemID: m.str("message_id")} }
 
 func runTool(name string, m fields) transcript.Tool {
 	t := transcript.Tool{Name: m.str("tool"), Label: m.str("preview"), Status: transcript.ToolRunning}
