@@ -87,6 +87,7 @@ var rooms = map[string]room{
 	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer}},
 	"internal/archtest":  {},
 	"internal/e2e":       {}, // tests of whole commands against a daemon on loopback
+	"internal/e2egolden": {}, // tests of whole commands over every recorded stream
 	"internal/e2eproc":   {}, // tests of the program as a process
 }
 
