@@ -29,7 +29,12 @@ type golden struct {
 
 func loadGolden(t testing.TB, name string) golden {
 	t.Helper()
-	src, err := os.ReadFile(aiptest.Testdata(t, "golden", name+".json"))
+	return readGolden(t, aiptest.Testdata(t, "golden", name+".json"))
+}
+
+func readGolden(t testing.TB, path string) golden {
+	t.Helper()
+	src, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +42,7 @@ func loadGolden(t testing.TB, name string) golden {
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&g); err != nil {
-		t.Fatalf("golden %s: %v", name, err)
+		t.Fatalf("golden %s: %v", path, err)
 	}
 	slices.Sort(g.Warnings)
 	return g
