@@ -84,7 +84,7 @@ func TestSubmitAnswers(t *testing.T) {
 			if strings.Contains(row.extra, "response_get") {
 				operation, input = "response_get", `{"response_id":"resp_x"}`
 			}
-			s := w.run("action", "call", url, "cap:hermes_agent:lab:"+operation, "--input", input, "--idempotency-key", "key-of-answers", "--wait", "400ms", "-o", "jsonl")
+			s := w.run("action", "call", url, "cap:hermes_agent:lab:"+operation, "--input", input, "--idempotency-key", "key-of-answers", "--wait", row.wait(), "-o", "jsonl")
 			_, o := records(t, s.stdout)
 			if s.code != row.exit || o.ExitCode != row.exit {
 				t.Errorf("exit code %d, in the outcome %d; want %d (%s)\noutcome %+v", s.code, o.ExitCode, row.exit, row.reading, o)
@@ -112,6 +112,18 @@ func TestSubmitAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// wait is what --wait is given: none of the settled answers uses it up.
+func (r answerRow) wait() string {
+	switch {
+	case r.reading != "uncertain":
+		return "30s"
+	case r.exit == 8:
+		return "300ms"
+	default:
+		return "1500ms"
 	}
 }
 

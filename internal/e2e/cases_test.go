@@ -85,7 +85,7 @@ type want struct {
 	tools   []string
 	warned  []string // codes of the warnings
 	follows []string // the cursors asked for; nil is one follow from the start
-	often   bool     // the state ends the run, so how many follows there are depends on the time
+	often   bool     // the state ends the run, so how many requests there are depends on the time
 	cursor  string   // of the outcome; empty is not looked at
 	results int      // reads of the result; 0 is one
 	// more looks at what is special about the case.
@@ -222,7 +222,7 @@ func (w want) compareRequests(t *testing.T, p *aiptest.Player) {
 		t.Errorf("cursors of the follows (-want +got):\n%s", diff)
 	}
 	results := max(w.results, 1)
-	if got := len(p.Requests(aiptest.Result)); got != results {
+	if got := len(p.Requests(aiptest.Result)); got != results && !(w.often && got > 0) {
 		t.Errorf("the result was read %d times, want %d", got, results)
 	}
 	reads(t, p)

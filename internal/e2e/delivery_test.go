@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,11 +144,11 @@ func testSilenceAndSleep(t *testing.T, dir string) {
 	// Six minutes of comments in under four seconds. The silence allowed is
 	// far above the pause between two of them and far below the whole.
 	want{
-		play: "quiet", opts: []aiptest.PlayOption{aiptest.WithSpeed(0.01)}, args: []string{"--idle-timeout", "2s"},
+		play: "quiet", opts: []aiptest.PlayOption{aiptest.WithSpeed(0.01)}, args: []string{"--idle-timeout", "3s"},
 		text: "Warming up.", verdict: "accepted", code: 0, cursor: "aev_cursor_406_4",
 	}.settle(t, dir)
 	want{
-		play: "dead", args: []string{"--idle-timeout", "300ms"},
+		play: "dead", args: []string{"--idle-timeout", "1s"},
 		text: "Warming up.", verdict: "accepted", code: 0, follows: []string{"", "aev_cursor_402_1"},
 		more: func(t *testing.T, _ *aiptest.Player, s settled) {
 			if s.outcome.Reconnects != 1 {
@@ -155,22 +156,30 @@ func testSilenceAndSleep(t *testing.T, dir string) {
 			}
 		},
 	}.settle(t, dir)
-	want{
-		play: "no-headers", args: []string{"--idle-timeout", "150ms"}, often: true,
-		text: "Warming up.", verdict: "accepted", code: 0, warned: []string{"text.from_result"},
-		more: func(t *testing.T, p *aiptest.Player, _ settled) {
-			if n := len(p.Requests(aiptest.Follow)); n < 2 {
-				t.Errorf("%d follows, want the next try after a bounded wait", n)
-			}
-		},
-	}.settle(t, dir)
+	t.Run("no headers of the stream", func(t *testing.T) {
+		t.Parallel()
+		p := aiptest.PlayCase(t, running(t, dir, "play-no-headers.json"), "play-no-headers.json")
+		s := newWorld(t).follow(p, "--idle-timeout", "700ms", "--wait", "4s", "-o", "jsonl")
+		all, o := records(t, s.stdout)
+		if s.code != 9 || o.Verdict != "unknown" || len(o.Next) == 0 {
+			t.Errorf("exit code %d, %s and next %v; want unknown and a way to go on: the daemon knows of no end", s.code, o.Verdict, o.Next)
+		}
+		if n := len(p.Requests(aiptest.Follow)); n < 2 {
+			t.Errorf("%d follows, want the next try after a bounded wait", n)
+		}
+		if !slices.ContainsFunc(ofType(all, "state"), func(r rec) bool { return r.State == "reconnecting" }) {
+			t.Error("no record says that the connection was given up")
+		}
+		reads(t, p)
+	})
 	t.Run("no headers at all", func(t *testing.T) {
+		t.Parallel()
 		silent := map[string]any{"delay_ms": 600000}
 		dir := changedPlan(t, dir, "play-no-headers.json", func(plan map[string]any) {
 			plan["status"], plan["result"], plan["page"] = []any{silent}, []any{silent}, []any{silent}
 		})
 		p := aiptest.PlayCase(t, dir, "play-no-headers.json")
-		s := newWorld(t).follow(p, "--idle-timeout", "100ms", "--wait", "1s", "-o", "jsonl")
+		s := newWorld(t).follow(p, "--idle-timeout", "100ms", "--wait", "2s", "-o", "jsonl")
 		_, o := records(t, s.stdout)
 		if s.code != 3 || o.ExitCode != 3 || o.Verdict != "unknown" {
 			t.Errorf("exit code %d, in the outcome %d and %s; want 3 and unknown: nobody was reached, and nothing submitted", s.code, o.ExitCode, o.Verdict)
@@ -203,6 +212,7 @@ func testNotAnEventStream(t *testing.T, dir string) {
 		t.Run(tc.rule, func(t *testing.T) {
 			const secret = "qa-token-of-thirty"
 			play := "play-" + tc.play + ".json"
+			dir := running(t, dir, play)
 			refused := func(t *testing.T, p *aiptest.Player, s shot, code int) {
 				t.Helper()
 				if s.code != code {

@@ -160,7 +160,7 @@ func testHugeDataLine(t *testing.T, dir string) {
 
 	const bound = 64 << 10
 	t.Run("a line above the bound", func(t *testing.T) {
-		p := aiptest.PlayCase(t, dir, "play.json")
+		p := aiptest.PlayCase(t, running(t, dir, "play.json"), "play.json")
 		w := newWorld(t)
 		s := w.follow(p, "--max-event-bytes", fmt.Sprint(bound))
 		if s.code != 0 || s.stdout != "All pumps nominal.\n" {

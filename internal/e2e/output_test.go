@@ -34,6 +34,7 @@ func caseRecording(t *testing.T, dir, chunks, result, capability string) recordi
 }
 
 func testTerminalEscapes(t *testing.T, dir string) {
+	dir = running(t, dir, "play.json")
 	// What the provider said, by the aggregate of the result.
 	var result struct {
 		Result struct {
@@ -104,6 +105,15 @@ func testTerminalEscapes(t *testing.T, dir string) {
 		}
 	})
 
+	t.Run("JSON keeps every string", func(t *testing.T) {
+		s := newWorld(t).follow(aiptest.PlayCase(t, dir, "play.json"), "-o", "json")
+		clean(t, "the document", strings.TrimSuffix(s.stdout, "\n"), "")
+		clean(t, "stderr", s.stderr, "\n")
+		if o := readOutcome(t, s.stdout); o.Text != said || s.code != 5 {
+			t.Errorf("exit code %d and text %q, want 5 and %q", s.code, o.Text, said)
+		}
+	})
+
 	rec := caseRecording(t, dir, "chunks.jsonl", "result.json", "cap:hermes_agent:qa:chat_stream")
 	for _, tc := range []struct {
 		rule string
@@ -145,6 +155,7 @@ func retold(t *testing.T, rec recording, deltas []string) recording {
 }
 
 func testCIOutput(t *testing.T, dir string) {
+	dir = running(t, dir, "play.json")
 	fast := aiptest.WithSpeed(0.02)
 	want{
 		opts: []aiptest.PlayOption{fast}, text: "Tank full.", verdict: "accepted", code: 0,
@@ -190,7 +201,7 @@ func testCIOutput(t *testing.T, dir string) {
 		clean(t, "stderr", s.stderr, "\n\r")
 	})
 	t.Run("a failure has its one outcome too", func(t *testing.T) {
-		p := aiptest.PlayCase(t, aiptest.CaseDir(t, "30-not-an-event-stream"), "play-e.json")
+		p := aiptest.PlayCase(t, running(t, aiptest.CaseDir(t, "30-not-an-event-stream"), "play-e.json"), "play-e.json")
 		s := newWorld(t).follow(p, "-v", "-o", "jsonl")
 		if _, o := records(t, s.stdout); o.ExitCode != 4 || o.ActionID != p.ActionID() {
 			t.Errorf("the outcome is %+v", o)
@@ -332,6 +343,7 @@ func testTokenFileAndLeaks(t *testing.T, dir string) {
 	})
 	testTokenFileModes(t, dir, tokenFile)
 	t.Run("a daemon that echoes it", func(t *testing.T) {
+		dir := running(t, dir, "play-echo.json")
 		for _, format := range []string{"text", "json", "jsonl"} {
 			p, w := aiptest.PlayCase(t, dir, "play-echo.json"), newWorld(t)
 			s := w.follow(p, append(loud, "--token-file", tokenFile(t, "token-newline.txt"), "-o", format, "--show-provider-errors")...)

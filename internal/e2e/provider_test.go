@@ -70,7 +70,7 @@ func testErrorInside200(t *testing.T, dir string) {
 		follows: []string{"", "aev_cursor_402_1"}, warned: []string{"follow.error"},
 	}.settle(t, dir)
 	t.Run("the message is shown on demand, in one line", func(t *testing.T) {
-		p := aiptest.PlayCase(t, dir, "play-a.json")
+		p := aiptest.PlayCase(t, running(t, dir, "play-a.json"), "play-a.json")
 		s := newWorld(t).follow(p, "--show-provider-errors")
 		if !strings.Contains(s.stderr, "upstream capacity reached, try later") {
 			t.Errorf("the message was asked for and is not shown:\n%s", s.stderr)
@@ -126,6 +126,7 @@ func testFinishLengthAndError(t *testing.T, dir string) {
 }
 
 func testToolProgressFrames(t *testing.T, dir string) {
+	dir = running(t, dir, "play.json")
 	want{
 		text: "Checking: level 3.2 m.", verdict: "accepted", code: 0,
 		tools:  []string{"read_file/call_qa_1/completed", "terminal/call_qa_2/running", "web//running"},
@@ -167,6 +168,7 @@ func testToolProgressFrames(t *testing.T, dir string) {
 }
 
 func testResponsesItems(t *testing.T, dir string) {
+	dir = running(t, dir, "play.json")
 	deltas := "Level is 3.2 m.Second note: filter due."
 	want{
 		text: "Level is 3.2 m.\nSecond note: filter due.", deltas: &deltas, verdict: "accepted", code: 0,

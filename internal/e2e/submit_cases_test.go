@@ -104,7 +104,7 @@ func testLostSubmitReply(t *testing.T, dir string) {
 			t.Parallel()
 			name := "play-429-" + value + ".json"
 			p, w := aiptest.PlayCase(t, free(t, name), name), newWorld(t)
-			s := submit(w, p, "--wait", "1200ms", "-o", "jsonl")
+			s := submit(w, p, "--wait", "2500ms", "-o", "jsonl")
 			once(t, p)
 			_, o := records(t, s.stdout)
 			if s.code != 9 || o.Verdict != "unknown" {
@@ -129,6 +129,7 @@ func testLostSubmitReply(t *testing.T, dir string) {
 }
 
 func testDamagedStateFile(t *testing.T, dir string) {
+	dir = running(t, dir, "play.json")
 	for _, damaged := range []string{"truncated.json", "nul-padded.json", "doubled-brace.json", "empty.json"} {
 		t.Run(damaged, func(t *testing.T) {
 			before := read(t, dir, damaged)
@@ -377,7 +378,7 @@ func testNoWritableHome(t *testing.T, dir string) {
 		})
 	}
 	t.Run("no state by choice", func(t *testing.T) {
-		p := aiptest.PlayCase(t, dir, "play.json")
+		p := aiptest.PlayCase(t, running(t, dir, "play.json"), "play.json")
 		w := newWorld(t)
 		if s := w.follow(p, "--state", "off"); s.code != 0 || s.stdout != "served\n" {
 			t.Errorf("exit code %d and stdout %q", s.code, s.stdout)
