@@ -13,7 +13,7 @@ import (
 // decide by; Message and Details may repeat prompts, outputs or credentials
 // and are never printed as they are.
 type ProtocolError struct {
-	Code         string
+	Code         string // empty where the daemon's is absent or does not have the form of one
 	Message      string
 	Category     string // temporary, permanent, auth, policy, economic, connector, transport
 	Retryable    *bool  // carries no information for query errors
@@ -73,7 +73,9 @@ func protocolError(dec *jsontext.Decoder) (*ProtocolError, error) {
 		case "error": // the body of an envelope nests the error once more
 			inner, err = protocolError(dec)
 		case "code":
-			e.Code, err = str(dec)
+			if e.Code, err = str(dec); !isCode(e.Code) {
+				e.Code = "" // nobody can decide by it, and it would be shown and recorded
+			}
 		case "message":
 			e.Message, err = str(dec)
 		case "category":

@@ -163,7 +163,7 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 	case follow.Restarted:
 		return r.warn("cursor.refused", "the saved position was not taken ("+x.Code+"); reading from the start")
 	case follow.Trouble:
-		return r.warn("follow.error", "the stream reported "+x.Err.Code+"; this is about the delivery, not about the action")
+		return r.warn("follow.error", "the stream reported "+orElse(x.Err.Code, "an error without a code")+"; this is about the delivery, not about the action")
 	case follow.Stuck:
 		return r.warn("page.stuck", "a page repeats itself; the rest of the stream cannot be read by paging")
 	case follow.Unread:
@@ -381,4 +381,12 @@ func signalOf(ctx context.Context) fault.Class {
 func endpointOf(capability string) string {
 	e, _ := capabilityParts(capability)
 	return e
+}
+
+// orElse is s, or what to say instead where it is empty.
+func orElse(s, instead string) string {
+	if s == "" {
+		return instead
+	}
+	return s
 }

@@ -417,7 +417,12 @@ func cursorRefused(code string) bool {
 // of this delivery, never of the action.
 type troubleError struct{ e *aip.ProtocolError }
 
-func (t *troubleError) Error() string { return "the daemon sent " + t.e.Code }
+func (t *troubleError) Error() string {
+	if t.e.Code == "" {
+		return "the daemon sent an error without a code"
+	}
+	return "the daemon sent " + t.e.Code
+}
 
 func asked(err error) time.Duration {
 	var t *troubleError
