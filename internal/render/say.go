@@ -173,6 +173,7 @@ func (r *Renderer) Status(s *aip.ActionStatus) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := statusRecord{Head: record.NewHead(typeStatus), ActionStatus: *s}
+	v.Retry = retryShown(s.Retry)
 	if s.Error != nil {
 		v.ErrorCode = s.Error.Code
 	}
@@ -189,7 +190,7 @@ func (r *Renderer) Status(s *aip.ActionStatus) error {
 		field("completed", s.CompletedAt),
 	}
 	if r.opts.Verbose {
-		fields = append(fields, field("retry", string(s.Retry)), field("lease", string(s.Lease)))
+		fields = append(fields, field("retry", string(v.Retry)), field("lease", string(s.Lease)))
 	}
 	if err := r.fields(fields); err != nil {
 		return err
