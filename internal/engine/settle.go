@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
@@ -181,15 +182,17 @@ func (r *run) settle(ctx context.Context, f found) *verdict.Outcome {
 // judgeEffects judges, and where everything else has passed lets the effect
 // checks speak too.
 func (r *run) judgeEffects(ctx context.Context, ev verdict.Evidence) verdict.Judgement {
-	ev.EffectChecks = r.cfg.RecordedChecks
-	j := r.judge(ev)
 	if r.cfg.EffectChecks == nil {
+		ev.EffectChecks = r.cfg.RecordedChecks
+		j := r.judge(ev)
 		r.confirmed = j.Checks.EffectCheck == verdict.Pass
 		return j
 	}
+	j := r.judge(ev)
 	var sofar *verdict.Outcome
 	if j.Verdict == fault.Accepted {
 		sofar = r.outcome(j)
+		sofar.Warnings = slices.Clone(r.warnings)
 		if ev.Result != nil {
 			r.describe(sofar, ev.Result)
 		}
