@@ -44,6 +44,8 @@ type App struct {
 	Now       func() time.Time
 	// Executable is the name in the commands that are printed for the user.
 	Executable string
+
+	effectLimit time.Duration // of one effect check; 0 is the limit of the contract
 }
 
 // run is one execution: the application and what its flags turned out to be.

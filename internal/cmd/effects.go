@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -17,6 +18,10 @@ import (
 
 // effectLimit is how long one effect check may run.
 const effectLimit = 60 * time.Second
+
+// effectDrain is how long the output of a check is read on after its shell has
+// ended, where something that it left behind holds the pipe.
+const effectDrain = 2 * time.Second
 
 // hiddenFromEffects are the variables that an effect check does not get: it
 // confirms an effect, and needs no token of ours for that.
@@ -54,23 +59,25 @@ func (r *run) effectChecks(commands []string, out *render.Renderer) func(context
 }
 
 func (r *run) runEffect(ctx context.Context, command string, record []byte, out *render.Renderer) (code int, why string) {
-	ctx, stop := context.WithTimeout(ctx, effectLimit)
+	limit := cmp.Or(r.effectLimit, effectLimit)
+	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	c := shellCommand(ctx, command)
 	c.Stdin = bytes.NewReader(record)
 	c.Env = effectEnvironment(os.Environ())
 	shown := &effectOutput{out: out}
 	c.Stdout, c.Stderr = shown, shown
-	c.WaitDelay = 2 * time.Second
+	c.WaitDelay = effectDrain
 	ownGroup(c)
 	err := c.Run()
+	endGroup(c)
 	shown.flush()
 	var exit *exec.ExitError
 	switch {
-	case err == nil:
-		return 0, "passed"
+	case err == nil, errors.Is(err, exec.ErrWaitDelay) && c.ProcessState.Success():
+		return 0, "passed" // also where what it left behind kept the pipe open
 	case ctx.Err() != nil:
-		return 1, "did not end within " + effectLimit.String()
+		return 1, "did not end within " + limit.String()
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
 		return exit.ExitCode(), "failed"
 	case errors.As(err, &exit):
