@@ -88,4 +88,3 @@ func nextLines(stderr string) []string {
 	}
 	return out
 }
-
