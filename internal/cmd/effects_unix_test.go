@@ -32,8 +32,10 @@ func TestEffectCheckThatHangs(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	app := App{
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Now: time.Now, Executable: "aipctl",
-		Width:       func() int { return 200 },
-		Env:         func(name string) string { return map[string]string{"AIPCTL_STATE": filepath.Join(dir, "state.jsonl")}[name] },
+		Width: func() int { return 200 },
+		Env: func(name string) string {
+			return map[string]string{"AIPCTL_STATE": filepath.Join(dir, "state.jsonl")}[name]
+		},
 		effectLimit: 300 * time.Millisecond,
 	}
 	code := app.Run(t.Context(), []string{
