@@ -38,12 +38,16 @@ type daemon struct {
 	holds map[uint64]*hold
 	door  door
 	seen  map[string]int // requests by kind, those that the door took too
+
+	rewrite func(string) string
 }
 
 // setup is how a test wants its daemon.
 type setup struct {
 	devserver.Options
 	door door
+	// rewrite changes what the daemon writes, piece by piece; nil leaves it.
+	rewrite func(string) string
 }
 
 // door may answer a request in the place of the daemon; false lets it in.
@@ -67,9 +71,33 @@ func (v *visit) starve() bool {
 	return true
 }
 
+// answer answers in the place of the daemon.
+func (v *visit) answer(status int, contentType, body string) bool {
+	v.w.Header().Set("Content-Type", contentType)
+	v.w.WriteHeader(status)
+	_, _ = io.WriteString(v.w, body) // the client may have gone
+	return true
+}
+
+// rewriting changes what is written. The daemon writes whole frames at once.
+type rewriting struct {
+	http.ResponseWriter
+	rewrite func(string) string
+}
+
+func (w rewriting) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.ResponseWriter, w.rewrite(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Unwrap lets the daemon flush.
+func (w rewriting) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 func newDaemon(t *testing.T, s setup) *daemon {
 	t.Helper()
-	d := &daemon{t: t, closing: make(chan struct{}), holds: map[uint64]*hold{}, seen: map[string]int{}, door: s.door}
+	d := &daemon{t: t, closing: make(chan struct{}), holds: map[uint64]*hold{}, seen: map[string]int{}, door: s.door, rewrite: s.rewrite}
 	s.Token = token
 	if s.Poll == 0 {
 		s.Poll = 10 * time.Millisecond
@@ -110,6 +138,9 @@ func (d *daemon) serve(w http.ResponseWriter, r *http.Request) {
 	d.seen[kind]++
 	door := d.door
 	d.mu.Unlock()
+	if d.rewrite != nil {
+		w = rewriting{w, d.rewrite}
+	}
 	if door != nil && door(&visit{kind, w, r, d.closing}) {
 		return
 	}

@@ -48,8 +48,11 @@ type home struct {
 func (d *daemon) newHome() *home {
 	d.t.Helper()
 	h := &home{t: d.t, dir: d.t.TempDir()}
+	if err := os.Mkdir(h.temp(), 0o700); err != nil {
+		d.t.Fatal(err)
+	}
 	h.env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_STATE_HOME=" + h.dir, "TMPDIR=" + h.dir,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_STATE_HOME=" + h.dir, "TMPDIR=" + h.temp(),
 		"AIP_TOKEN_FILE=" + d.tokenFile,
 		"AIP_URL=" + d.url,
 	}
@@ -61,6 +64,9 @@ func (d *daemon) newHome() *home {
 
 // stateFile is where the program keeps its records by default.
 func (h *home) stateFile() string { return filepath.Join(h.dir, "aipctl", "state.jsonl") }
+
+// temp is the folder for temporary files.
+func (h *home) temp() string { return filepath.Join(h.dir, "tmp") }
 
 // stateRecord is one line of the state file, read by the names its format
 // promises.
