@@ -211,12 +211,12 @@ func (w *watcher) waited(ctx context.Context, f *feed) (*verdict.Outcome, error)
 	if err := f.halt(func(it follow.Item) error { return w.item(ctx, it) }); err != nil {
 		return w.interrupted(ctx), nil
 	}
-	if err := w.unstreamed(ctx, f, w.plan.Wait); err != nil {
-		return w.interrupted(ctx), nil
-	}
 	reading, why := w.waitedOut(ctx, false)
 	if aip.TerminalState(w.run.state) {
 		return w.terminated(ctx, 0), nil
+	}
+	if err := w.unstreamed(ctx, f, w.plan.Wait); err != nil {
+		return w.interrupted(ctx), nil
 	}
 	if !w.opened && w.run.state == "" && w.lost != nil && !w.submitted() {
 		return w.unreached(ctx, ReadFault(w.lost)), nil

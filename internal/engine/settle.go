@@ -38,12 +38,12 @@ func (c *call) settleCall(f *feed, w *wait, end ending) *verdict.Outcome {
 	// A reply that holds the outcome stands, though the wait ran out while more
 	// of the stream was hoped for.
 	if end == atWaitsEnd && !c.replyDecides(w) {
-		if err := c.unstreamed(ctx, f, w.plan.Wait); err != nil {
-			return c.interrupted(ctx)
-		}
 		open := c.reply == nil
 		reading, why := c.waitedOut(ctx, open)
 		if open || !aip.TerminalState(c.state) {
+			if err := c.unstreamed(ctx, f, w.plan.Wait); err != nil {
+				return c.interrupted(ctx)
+			}
 			return c.undecided(ctx, reading, why)
 		}
 	}
