@@ -141,9 +141,13 @@ func (j *judge) aipStatus() {
 	res := j.ev.Result
 	cx := CodeContext{Operation: j.ev.Operation, LastNamed: j.ev.Facts.Named}
 	switch {
-	case res != nil && (res.Status == aip.StatusPendingApproval || res.Status == aip.StatusRequiresHuman):
+	case res != nil && res.Status == aip.StatusPendingApproval:
 		c.AIPStatus = Missing
 		j.read(fault.Pending, "the action waits for a human")
+	case res != nil && res.Status == aip.StatusRequiresHuman:
+		c.AIPStatus = Missing
+		j.read(fault.Pending, "the provider's run waits for a human to choose; another operator action goes on with it, "+
+			"whose input has resume with this action as source_action_id and the choice")
 	case res != nil && res.Status == aip.StatusCompleted:
 		c.AIPStatus = Pass
 	case res != nil && res.Status == aip.StatusCancelled:
