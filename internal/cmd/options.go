@@ -177,11 +177,10 @@ type daemon struct {
 	client    *client.Client
 }
 
-// IsURL reports whether an argument is the daemon and not an object.
-func isURL(s string) bool {
-	l := strings.ToLower(s)
-	return strings.HasPrefix(l, "http://") || strings.HasPrefix(l, "https://")
-}
+// isURL reports whether an argument is the daemon and not an object. One with
+// another scheme is taken for a daemon too, so that its scheme is what is
+// refused.
+func isURL(s string) bool { return strings.Contains(s, "://") }
 
 // takeURL splits the optional leading URL off the arguments.
 func takeURL(args []string) (raw string, rest []string) {

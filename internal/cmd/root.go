@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,8 @@ func argCount(cmd *cobra.Command, args []string, least, most int, what string) e
 	switch {
 	case len(args) < least:
 		return usageError("usage.arguments", "%s is missing", what).WithHint("usage: %s", cmd.UseLine())
+	case len(args) > most && slices.Contains(args, ""):
+		return usageError("usage.arguments", "an argument is empty").WithHint("a shell variable may be empty; usage: %s", cmd.UseLine())
 	case len(args) > most:
 		return usageError("usage.arguments", "there are %d arguments too many", len(args)-most).WithHint("usage: %s", cmd.UseLine())
 	}
