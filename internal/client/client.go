@@ -176,7 +176,7 @@ type request struct {
 	query  url.Values
 	body   []byte
 	submit bool
-	sent   func() // called when the request was written; nil for none
+	sent   func() // called when the request has left; nil for none
 	token  string // what was last shown for this request, to see whether a re-read changed it
 }
 
@@ -250,6 +250,9 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 		c.log(x)
 		return nil, te
 	}
+	// A daemon may answer before it has read the whole of a request, whose
+	// writing then fails.
+	trace.left()
 	x.Status = resp.StatusCode
 	x.Header = allowedHeaders(resp.Header)
 	x.Received = resp.ContentLength

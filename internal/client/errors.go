@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http/httptrace"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -48,18 +50,26 @@ func (e *TooLargeError) Error() string {
 // trace notes how far a request got.
 type trace struct {
 	got  atomic.Bool // a connection was obtained
-	sent func()      // called when the request was written; nil for none
+	sent func()      // called when the request has left; nil for none
+	once sync.Once
 }
 
 func (t *trace) into(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { t.got.Store(true) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			if info.Err == nil && t.sent != nil {
-				t.sent()
+			if info.Err == nil {
+				t.left()
 			}
 		},
 	})
+}
+
+// left says, once, that the request has left.
+func (t *trace) left() {
+	if t.sent != nil {
+		t.once.Do(t.sent)
+	}
 }
 
 func (t *trace) connected() bool { return t.got.Load() }
@@ -114,15 +124,17 @@ func reason(err error) string {
 		return "the certificate could not be verified"
 	case errors.As(err, &record):
 		return "the peer does not speak TLS"
-	case errors.As(err, &alert):
+	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error":
 		return "the TLS handshake was refused"
+	case errors.As(err, &op) && op.Op == "local error":
+		return "the peer broke the rules of TLS"
 	case errors.Is(err, idle.ErrSilent):
 		return "no byte came within the idle timeout"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case isOne(err, errnoRefused):
 		return "the connection was refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case isOne(err, errnoReset):
 		return "the connection was reset"
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+	case isOne(err, errnoUnreachable):
 		return "the host cannot be reached"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the answer was cut"
@@ -155,6 +167,11 @@ func reason(err error) string {
 	default:
 		return "the exchange failed"
 	}
+}
+
+func isOne(err error, of []syscall.Errno) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && slices.Contains(of, errno)
 }
 
 func certReason(e x509.CertificateInvalidError) string {

@@ -23,7 +23,8 @@ func actionPath(id string, tail ...string) []string {
 
 // Submit posts one envelope, once, and reads the reply as it comes. It is
 // bounded by ctx alone: a streaming submit answers when the action has ended.
-// sent is called once the request was written in full; it may be nil.
+// sent is called once, when the request was written in full or answered; it
+// may be nil.
 //
 // The error is *aip.RemoteError for an HTTP answer that is no success, or for
 // an error envelope inside a 200; *TransportError when there was no answer;
@@ -262,11 +263,14 @@ func bodyError(err error) error {
 		return large
 	}
 	var cut *receiveError
-	if errors.As(err, &cut) {
+	if errors.As(err, &cut) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return &TransportError{What: "the answer was cut: " + cut.Error(), Err: err}
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return &TransportError{What: "the answer was cut: " + reason(err), Err: err}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &TransportError{What: "the answer was cut", Err: err}
+	case errors.Is(err, io.EOF):
+		return &TransportError{What: "the answer is empty", Err: err}
 	}
 	var syn *jsontext.SyntacticError
 	if errors.As(err, &syn) {
