@@ -133,16 +133,31 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return inputError("json", "the input cannot be put into an envelope")
 	}
 	if len(envelope) > aip.MaxEnvelopeBytes {
-		return inputError("too_large", "the envelope is %d bytes; a daemon takes at most %d", len(envelope), aip.MaxEnvelopeBytes)
+		return inputError("too_large", "the envelope is %d bytes; a daemon takes at most %d (2 MiB)", len(envelope), aip.MaxEnvelopeBytes).WithHint("shorten the input")
+	}
+	if err := unused(p, k); err != nil {
+		return err
 	}
 	if o.dryRun {
-		return r.dryRun(out, p, k)
+		return r.dryRun(out, p)
 	}
 	cfg := r.config(d, out, k, p.plan.Action.ID, true)
 	cfg.RequiredTools, cfg.FailOnWarning = o.tools, o.failOnWarn
 	cfg.EffectChecks = r.effectChecks(o.effects, out)
 	cfg.Warnings = append(warnings("input", facts.warnings), k.warnings()...)
 	return r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) })
+}
+
+// unused refuses an id that has an intent in this state file, before the
+// daemon is asked about it. It is looked at again, under the lock, when the
+// intent is written.
+func unused(p *prepared, k known) error {
+	old := k.action(p.plan.Action.ID)
+	if old == nil || old.Intent == nil || old.NotSent != nil && old.NotSent.InputHash == p.plan.Intent.InputHash {
+		return nil
+	}
+	return usageError("state.duplicate_intent", "this state file has an intent under this action id already, and an intent is submitted at most once").
+		WithAction(p.plan.Action.ID).WithHint("read it with `aipctl action events %s --follow --include-chunks`, or choose another id", p.plan.Action.ID)
 }
 
 // drive runs an engine call beside the renderer's clock.
@@ -276,11 +291,7 @@ func (r *run) completeIntent(p *prepared, d *daemon, facts *inputFacts) {
 }
 
 // dryRun prints the envelope without the words of the input.
-func (r *run) dryRun(out *render.Renderer, p *prepared, k known) error {
-	if old := k.action(p.plan.Action.ID); old != nil && old.Intent != nil && old.NotSent == nil {
-		return usageError("state.duplicate_intent", "this state file has an intent under this action id already").
-			WithAction(p.plan.Action.ID).WithHint("read it with `aipctl action events %s --follow --include-chunks`, or choose another id", p.plan.Action.ID)
-	}
+func (r *run) dryRun(out *render.Renderer, p *prepared) error {
 	a := p.plan.Action
 	a.Input = redactInput(a.Input)
 	envelope, err := a.Envelope("msg_dry_run", r.Now())
