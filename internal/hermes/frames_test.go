@@ -56,6 +56,8 @@ func TestFrames(t *testing.T) {
 		}},
 		{"content in parts", "", `{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}}]}`, []transcript.Op{transcript.Text{Text: "ab"}, transcript.Finish{}}},
 		{"a whole message", "", `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`, []transcript.Op{transcript.Text{Text: "a"}, transcript.Finish{Reason: "stop"}}},
+		{"a session's answer in one message", "", `{"session_id":"s","message":{"role":"assistant","content":"a"}}`, []transcript.Op{transcript.Text{Text: "a"}}},
+		{"a message beside choices is none", "", `{"choices":[],"message":{"content":"a"}}`, none},
 		{"a named frame with choices", "message", `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, named("message", transcript.Text{Text: "a"}, transcript.Finish{})},
 		{"no choices left", "", `{"choices":[]}`, none},
 		{"null choices", "", `{"choices":null}`, none},

@@ -182,6 +182,37 @@ func TestTexts(t *testing.T) {
 	})
 }
 
+// TestTheFinalObjectAgreesWithTheDeltas in all its words; how it cuts them
+// into items is its own affair.
+func TestTheFinalObjectAgreesWithTheDeltas(t *testing.T) {
+	first, second := ItemRef{ItemID: "a"}, ItemRef{ItemID: "b", OutputIndex: 3}
+	deltas := [][]Op{one(Text{second, "two 🚀"}), one(Text{first, "one "}), one(Text{first, "more"})}
+	for _, tc := range []struct {
+		rule     string
+		ops      [][]Op
+		messages []string
+		differs  bool
+	}{
+		{"the same items", deltas, []string{"one more", "two 🚀"}, false},
+		{"the same words in one item", deltas, []string{"one moretwo 🚀"}, false},
+		{"half a character in its place", deltas, []string{"one more", "two \xed\xa0\xbd\xed\xba\x80"}, false},
+		{"other words", deltas, []string{"one more", "two"}, true},
+		{"another order", deltas, []string{"two 🚀", "one more"}, true},
+		{"no message at all", deltas, []string{}, false},
+		{"no output", deltas, nil, false},
+		{"no delta", nil, []string{"whole"}, true},
+		{"no delta, and the text is taken from it", [][]Op{one(FinalText{ItemRef{}, "whole"})}, []string{"whole"}, false},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			end := Response{Event: "response.completed", Status: "completed", Messages: tc.messages}
+			f := of(append(tc.ops[:len(tc.ops):len(tc.ops)], one(end), one(Response{Event: "response.output_text.delta", ID: "r"}))...).Facts()
+			if f.Differs != tc.differs {
+				t.Errorf("differs: %v", f.Differs)
+			}
+		})
+	}
+}
+
 func TestFinishes(t *testing.T) {
 	f := of(
 		[]Op{Finish{0, "stop"}, Finish{1, ""}},
@@ -251,6 +282,9 @@ func TestItems(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, f.Items); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := f.Items[0].Ref(); got != (ItemRef{ItemID: "fc", OutputIndex: 1}) {
+		t.Errorf("the item is referred to as %+v", got)
 	}
 }
 

@@ -309,6 +309,14 @@ func TestAnItemsDeltasEqualItsDoneText(t *testing.T) {
 	}
 }
 
+func TestTheFinalObjectSaysTheSameWords(t *testing.T) {
+	ev := good("responses_stream")
+	ev.Facts.Differs = true
+	if j := expect(t, ev, fault.Incomplete); j.Checks.Integrity != Fail {
+		t.Errorf("integrity is %s", j.Checks.Integrity)
+	}
+}
+
 func TestARequiredToolMustHaveCompleted(t *testing.T) {
 	tools := func(status ...string) []transcript.ToolFact {
 		var out []transcript.ToolFact

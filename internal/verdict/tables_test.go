@@ -214,6 +214,25 @@ func TestOnlyADaemonsOwnErrorSpeaksForIt(t *testing.T) {
 	}
 }
 
+// TestAnErrorInsideA200ReadsAsItsCategory does: the daemon gives a status to
+// some errors only, but a category to all.
+func TestAnErrorInsideA200ReadsAsItsCategory(t *testing.T) {
+	for category, want := range map[string]Reading{
+		"auth": fault.Auth, "policy": fault.Rejected, "economic": fault.Rejected, "permanent": fault.Rejected,
+		"connector": fault.Unknown, "temporary": fault.Unknown, "transport": fault.Unknown, "never_seen": fault.Unknown, "": fault.Unknown,
+	} {
+		r := &aip.RemoteError{Status: 200, Form: aip.FormEnvelope, Proto: &aip.ProtocolError{Code: "example.never_seen", Category: category}}
+		got := ReadSubmit(Answer{Remote: r}, CodeContext{})
+		if got.Reading != want || got.Settled != (want != fault.Unknown) || got.NotSent != got.Settled || got.Closed {
+			t.Errorf("category %q is read as %+v, want %s", category, got, want)
+		}
+	}
+	// Without an error in it, a 200 that is no reply proves nothing.
+	if got := ReadSubmit(Answer{Remote: &aip.RemoteError{Status: 200, Form: aip.FormHTML}}, CodeContext{}); got.Settled {
+		t.Errorf("a page is read as %+v", got)
+	}
+}
+
 // TestTheReplayWindow holds the clock rule: an envelope is refused when it
 // was sent more than 300 s ago or more than 30 s ahead by the daemon's clock,
 // and at exactly these it is not.
