@@ -23,6 +23,13 @@ func inputError(code, format string, args ...any) *fault.Error {
 	return usageError("input."+code, format, args...)
 }
 
+// The right forms, as hints spell them.
+const (
+	chatForm      = `write {"prompt":"…","session_id":"…"} or {"messages":[{"role":"user","content":"…"}],"session_id":"…"}`
+	responsesForm = `write {"body":{"input":"…","store":true}}, where input is a text, or an array of texts or messages`
+	historyForm   = `write "conversation_history":[{"role":"user","content":"…"},…]`
+)
+
 // readSource reads JSON or text given inline, as @FILE, or as - for stdin.
 // The size bound is the envelope's: more than that can never be sent.
 func (r *run) readSource(value, flag string) ([]byte, error) {
@@ -51,7 +58,7 @@ func (r *run) readSource(value, flag string) ([]byte, error) {
 		return nil, inputError("file", "the input of --%s cannot be read: %s", flag, fileReason(err))
 	}
 	if len(raw) > aip.MaxEnvelopeBytes {
-		return nil, inputError("too_large", "the input is larger than the 2 MiB that a daemon takes")
+		return nil, inputError("too_large", "the input is larger than the 2 MiB that a daemon takes").WithHint("shorten it; the envelope around it counts too")
 	}
 	return raw, nil
 }
@@ -70,7 +77,7 @@ func promptInput(operation string, prompt []byte) ([]byte, error) {
 		return nil, inputError("utf8", "the prompt is not valid UTF-8")
 	}
 	if strings.TrimSpace(string(prompt)) == "" {
-		return nil, inputError("blank", "the prompt is blank")
+		return nil, inputError("blank", "the prompt is blank, which the connector refuses").WithHint("give --prompt a text, @FILE, or - for stdin")
 	}
 	q, err := jsontext.AppendQuote(nil, string(prompt))
 	if err != nil {
@@ -110,12 +117,12 @@ func checkInput(operation string, input []byte) (*inputFacts, error) {
 		return nil, inputError("json", "the input is not one valid JSON value").WithHint("check it with a JSON tool; --prompt takes plain text")
 	}
 	if v.Kind() != '{' {
-		return nil, inputError("object", "the input is no JSON object")
+		return nil, inputError("object", "the input is no JSON object, which is all that an action takes").WithHint("write {…} around its members; --prompt takes plain text")
 	}
 	m := aip.Members(v)
 	facts := &inputFacts{}
 	if _, ok := m["_aip"]; ok {
-		return nil, inputError("reserved", "the input has a key _aip, which belongs to the runtime")
+		return nil, inputError("reserved", "the input has a key _aip, which belongs to the runtime").WithHint("leave the key out")
 	}
 	for _, holder := range []members{m, aip.Members(m["body"])} {
 		if _, ok := holder["idempotency_key"]; ok {
@@ -141,23 +148,32 @@ func checkInput(operation string, input []byte) (*inputFacts, error) {
 var visibleASCII = regexp.MustCompile(`^[!-~]+$`)
 
 func checkSessions(m members, facts *inputFacts) error {
-	for name, into := range map[string]*string{"session_id": &facts.sessionID, "session_key": &facts.sessionKey} {
+	for _, name := range []string{"session_id", "session_key"} {
 		v, ok := m[name]
 		if !ok {
 			continue
 		}
 		s, isString := aip.Unquote(v)
+		wrong := ""
 		switch {
 		case !isString:
-			return inputError("session", "%s is no string", name)
+			wrong = "is no string"
 		case s == "":
-			return inputError("session", "%s is empty", name)
+			wrong = "is empty"
 		case len(s) > 256:
-			return inputError("session", "%s has %d characters; the provider takes 256", name, len(s))
+			wrong = fmt.Sprintf("has %d bytes; the provider takes 256 characters", len(s))
 		case !visibleASCII.MatchString(s):
-			return inputError("session", "%s is not visible ASCII; it travels in an HTTP header", name)
+			wrong = "is not visible ASCII"
 		}
-		*into = s
+		if wrong != "" {
+			return inputError("session", "%s %s; it travels in an HTTP header", name, wrong).
+				WithHint(`write "%s":"…" with 1 to 256 visible ASCII characters and no space, or leave it out`, name)
+		}
+		if name == "session_id" {
+			facts.sessionID = s
+		} else {
+			facts.sessionKey = s
+		}
 	}
 	return nil
 }
@@ -169,7 +185,8 @@ func checkMaxEvents(m members, facts *inputFacts) error {
 	}
 	var n uint64
 	if _, err := fmt.Sscanf(string(v), "%d", &n); err != nil || fmt.Sprint(n) != string(v) || n < 1 || n > 100000 {
-		return inputError("max_events", "max_events must be a whole number from 1 to 100000")
+		return inputError("max_events", "max_events is no whole number from 1 to 100000, which is all that the connector takes").
+			WithHint(`write "max_events":4096, or leave it out for as many`)
 	}
 	facts.maxEvents = &n
 	if n < 256 {
@@ -186,24 +203,25 @@ func checkChat(m members, facts *inputFacts) error {
 		}
 	}
 	if len(present) != 1 {
-		return inputError("branch", "a chat input has exactly one of prompt, query and messages, not %d", len(present))
+		return inputError("branch", "a chat input has exactly one of prompt, query and messages, not %d; the daemon's schema refuses anything else", len(present)).
+			WithHint(chatForm)
 	}
 	if name := present[0]; name != "messages" {
 		s, ok := aip.Unquote(m[name])
 		if !ok {
-			return inputError("branch", "%s is no string", name)
+			return inputError("branch", "%s is no string, which the daemon's schema refuses", name).WithHint(chatForm)
 		}
 		if strings.TrimSpace(s) == "" {
-			return inputError("blank", "%s is blank", name)
+			return inputError("blank", "%s is blank, which the connector refuses", name).WithHint(chatForm)
 		}
 	} else {
 		list, ok := aip.Elements(m[name])
 		if !ok || len(list) == 0 {
-			return inputError("branch", "messages is no array with at least one message")
+			return inputError("branch", "messages is no array with at least one message, which the daemon's schema refuses").WithHint(chatForm)
 		}
 		for i, e := range list {
 			if e.Kind() != '{' {
-				return inputError("branch", "messages[%d] is no message object", i)
+				return inputError("branch", "messages[%d] is no message object, which the provider refuses", i).WithHint(chatForm)
 			}
 		}
 		if role, _ := aip.Unquote(aip.Members(list[len(list)-1])["role"]); role != "user" {
@@ -214,7 +232,7 @@ func checkChat(m members, facts *inputFacts) error {
 		}
 	}
 	if v, ok := m["max_tokens"]; ok && strings.HasPrefix(string(v), "-") {
-		return inputError("max_tokens", "max_tokens is below 0")
+		return inputError("max_tokens", "max_tokens is below 0, which the connector refuses").WithHint(`write "max_tokens":1024, or leave it out`)
 	}
 	if facts.sessionID == "" {
 		facts.warnings = append(facts.warnings, "there is no session_id: the provider derives one that never comes back, so this conversation cannot be continued")
@@ -230,7 +248,7 @@ func checkResponses(m members, facts *inputFacts) error {
 	body := m
 	if raw, ok := m["body"]; ok {
 		if raw.Kind() != '{' {
-			return inputError("body", "body is no JSON object")
+			return inputError("body", "body is no JSON object, and it is all that reaches the provider").WithHint(responsesForm)
 		}
 		body = aip.Members(raw)
 		for _, name := range controls {
@@ -266,24 +284,24 @@ func checkResponses(m members, facts *inputFacts) error {
 func checkResponsesInput(body members, facts *inputFacts) error {
 	v, ok := body["input"]
 	if !ok {
-		return inputError("responses", "the responses body has no input")
+		return inputError("responses", "the responses body has no input, which the provider requires").WithHint(responsesForm)
 	}
 	if s, isString := aip.Unquote(v); isString {
 		if strings.TrimSpace(s) == "" {
-			return inputError("blank", "input is blank")
+			return inputError("blank", "input is blank, which the provider refuses").WithHint(responsesForm)
 		}
 		return nil
 	}
 	list, isArray := aip.Elements(v)
 	if !isArray {
-		return inputError("responses", "input is neither a string nor an array of strings or messages")
+		return inputError("responses", "input is neither a string nor an array of strings or messages, which the provider refuses").WithHint(responsesForm)
 	}
 	if len(list) == 0 {
-		return inputError("responses", "input is empty")
+		return inputError("responses", "input is empty, which the provider refuses").WithHint(responsesForm)
 	}
 	for i, e := range list {
 		if k := e.Kind(); k != '"' && k != '{' {
-			return inputError("responses", "input[%d] is neither a string nor a message", i)
+			return inputError("responses", "input[%d] is neither a string nor a message, which the provider refuses", i).WithHint(responsesForm)
 		}
 	}
 	lastItem := list[len(list)-1]
@@ -297,7 +315,7 @@ func checkHistory(body members, facts *inputFacts) error {
 	facts.conversation, _ = aip.Unquote(body["conversation"])
 	facts.previousResponseID, _ = aip.Unquote(body["previous_response_id"])
 	if present(body["conversation"]) && present(body["previous_response_id"]) {
-		return inputError("responses", "conversation and previous_response_id cannot stand together").WithHint("name one of them")
+		return inputError("responses", "conversation and previous_response_id stand together, which the provider refuses").WithHint("name one of them; a conversation goes on from its own last response")
 	}
 	v, ok := body["conversation_history"]
 	if !ok || v.Kind() == 'n' {
@@ -305,12 +323,12 @@ func checkHistory(body members, facts *inputFacts) error {
 	}
 	list, isArray := aip.Elements(v)
 	if !isArray {
-		return inputError("responses", "conversation_history is no array")
+		return inputError("responses", "conversation_history is no array, which the provider refuses").WithHint(historyForm)
 	}
 	for i, e := range list {
 		entry := aip.Members(e)
 		if !present(entry["role"]) || !present(entry["content"]) {
-			return inputError("responses", "conversation_history[%d] has no role and content", i)
+			return inputError("responses", "conversation_history[%d] has no role or no content, which the provider refuses", i).WithHint(historyForm)
 		}
 	}
 	if facts.previousResponseID != "" {
