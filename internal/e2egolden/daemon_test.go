@@ -21,6 +21,7 @@ type keeper struct {
 	chunks     []json.RawMessage
 	result     json.RawMessage
 	state      string
+	published  int // chunks that there are so far; the action has ended with the last
 
 	mu     sync.Mutex
 	posted int
@@ -41,7 +42,7 @@ func keep(t testing.TB, name, operation string) *keeper {
 	if err := json.Unmarshal(result, &head); err != nil || head.ActionID == "" || head.Status == "" {
 		t.Fatalf("the result of %s names no action or no status (%v)", name, err)
 	}
-	k.action, k.state = head.ActionID, head.Status
+	k.action, k.state, k.published = head.ActionID, head.Status, len(k.chunks)
 	k.serve(t)
 	return k
 }
@@ -68,11 +69,16 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ours:
 		http.NotFound(w, r)
 	case path == "/events" && q.Get("follow") == "true":
-		k.stream(w, k.from(q.Get("cursor")))
+		k.stream(w, r, k.from(q.Get("cursor")))
 	case path == "/events":
+		n := k.count()
 		answer(w, map[string]any{"action_events": map[string]any{
-			"action_id": k.action, "events": []any{}, "chunks": k.chunks[k.from(q.Get("cursor")):], "cursor": k.cursor(len(k.chunks)), "terminal": true,
+			"action_id": k.action, "events": []any{}, "chunks": k.chunks[min(k.from(q.Get("cursor")), n):n], "cursor": k.cursor(n), "terminal": n == len(k.chunks),
 		}})
+	case k.count() < len(k.chunks) && path == "":
+		answer(w, map[string]any{"action_status": map[string]any{"action_id": k.action, "state": "unknown", "updated_at": "2030-01-15T09:30:02Z"}})
+	case k.count() < len(k.chunks):
+		http.NotFound(w, r)
 	case path == "/result":
 		answer(w, map[string]any{"action_result": k.result})
 	case path == "":
@@ -96,15 +102,35 @@ func (k *keeper) from(cursor string) int {
 	return n
 }
 
-// stream sends what follows a position, a cursor behind each chunk, the end.
-func (k *keeper) stream(w http.ResponseWriter, from int) {
+// stream sends what follows a position, a cursor behind each chunk, and the end
+// where the action has come to it.
+func (k *keeper) stream(w http.ResponseWriter, r *http.Request, from int) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	for i, c := range k.chunks[from:] {
-		event(w, "aip.stream.chunk", map[string]any{"chunk": c}, fmt.Sprintf("chunk:%d", from+i))
-		at := k.cursor(from + i + 1)
+	n := k.count()
+	for i := min(from, n); i < n; i++ {
+		event(w, "aip.stream.chunk", map[string]any{"chunk": k.chunks[i]}, fmt.Sprintf("chunk:%d", i))
+		at := k.cursor(i + 1)
 		event(w, "aip.stream.cursor", map[string]any{"next_cursor": at}, at)
 	}
-	event(w, "aip.stream.terminal", map[string]any{"terminal": true, "action_id": k.action}, k.cursor(len(k.chunks)))
+	if n < len(k.chunks) {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return
+	}
+	event(w, "aip.stream.terminal", map[string]any{"terminal": true, "action_id": k.action}, k.cursor(n))
+}
+
+// publish sets how many chunks there are.
+func (k *keeper) publish(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.published = n
+}
+
+func (k *keeper) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.published
 }
 
 func event(w http.ResponseWriter, name string, data any, id string) {

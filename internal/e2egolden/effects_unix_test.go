@@ -17,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aipctl/aipctl/internal/devserver"
 )
@@ -371,16 +370,6 @@ func (p *process) wait() shot {
 	p.t.Helper()
 	_ = p.cmd.Wait() // the code says it
 	return shot{p.cmd.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
-}
-
-// until looks again and again for what nothing tells.
-func until(t *testing.T, what string, there func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !there(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // gone reports whether a process has ended. One that nobody has collected yet

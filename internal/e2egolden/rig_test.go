@@ -306,6 +306,16 @@ func clean(t testing.TB, what, s, allowed string) {
 	}
 }
 
+// until looks again and again for what nothing tells.
+func until(t testing.TB, what string, there func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !there(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
 // tail keeps a message readable where a test compares a megabyte.
 func tail(s string) string {
 	if len(s) > 2000 {

@@ -37,6 +37,7 @@ type run struct {
 	synthetic   map[uint64]bool // the connector's own close chunk: it has no frame
 	toolStart   map[string]time.Time
 	toolMS      map[string]int64
+	said        said
 	integrity   verdict.Integrity
 	conflicts   map[uint64]bool
 	lastNew     time.Time
@@ -193,7 +194,11 @@ func (r *run) chunk(ctx context.Context, x follow.Chunk) error {
 	if x.Past {
 		return nil
 	}
-	return r.deliver(chunkRecord(c, x.Source), ops)
+	shown, err := r.unsaid(ctx, c.Sequence, ops)
+	if err != nil {
+		return err
+	}
+	return r.deliver(chunkRecord(c, x.Source), shown)
 }
 
 func chunkRecord(c *aip.Chunk, source string) record.Chunk {
@@ -207,6 +212,7 @@ func chunkRecord(c *aip.Chunk, source string) record.Chunk {
 // evidence applies what a chunk means to the transcript.
 func (r *run) evidence(seq uint64, ops []transcript.Op) {
 	r.script.Apply(seq, ops)
+	r.said.note(seq, ops)
 	now := r.cfg.Now()
 	for _, op := range ops {
 		if t, ok := op.(transcript.Tool); ok && t.CallID != "" {

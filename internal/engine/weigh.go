@@ -132,7 +132,7 @@ func (r *run) fromAggregate(frames []aip.Frame) error {
 			continue
 		}
 		c := aip.Chunk{ActionID: r.id, Sequence: seq, Kind: frameKind(frames[i]), Frame: &frames[i]}
-		if err := r.deliver(chunkRecord(&c, record.SourceAggregate), ops); err != nil {
+		if err := r.deliver(chunkRecord(&c, record.SourceAggregate), r.said.unsaid(seq, ops)); err != nil {
 			return err
 		}
 		if hasText(ops) {
