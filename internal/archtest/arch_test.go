@@ -85,6 +85,9 @@ var rooms = map[string]room{
 
 	"internal/devserver": {},
 	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer}},
+
+	"internal/aiptest/faults": {},
+
 	"internal/archtest":  {},
 	"internal/e2e":       {}, // tests of whole commands against a daemon on loopback
 	"internal/e2egolden": {}, // tests of whole commands over every recorded stream
