@@ -34,6 +34,9 @@ func (c *call) settleCall(f *feed, w *wait, end ending) *verdict.Outcome {
 		if reading := c.refusal(); reading != nil {
 			return c.rejected(ctx, reading)
 		}
+		if c.replyDecides(w) {
+			w.note("result") // the record must not depend on what came first
+		}
 	}
 	// A reply that holds the outcome stands, though the wait ran out while more
 	// of the stream was hoped for.
