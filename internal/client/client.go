@@ -94,7 +94,13 @@ func (c *Client) Close() {
 
 func newTransport(o Options, roots *x509.CertPool) *http.Transport {
 	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
+		Proxy: http.ProxyFromEnvironment,
+		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+			if resp.StatusCode != http.StatusOK {
+				return errProxyRefused
+			}
+			return nil
+		},
 		DialContext:         (&net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: o.ConnectTimeout,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},

@@ -81,6 +81,9 @@ func transportError(ctx context.Context, err error, noConnection bool) *Transpor
 	return &TransportError{NoConnection: noConnection, What: reason(err), Err: err}
 }
 
+// errProxyRefused stands for the proxy's own words.
+var errProxyRefused = errors.New("the proxy did not answer 200 to CONNECT")
+
 func stopReason(cause error) string {
 	switch {
 	case errors.Is(cause, context.DeadlineExceeded):
@@ -109,6 +112,10 @@ func reason(err error) string {
 	switch {
 	case errors.As(err, &f):
 		return f.Message
+	case errors.As(err, &op) && op.Op == "proxyconnect": // before what went wrong with it
+		return "the proxy could not be reached"
+	case errors.Is(err, errProxyRefused):
+		return "the proxy refused the way to the daemon"
 	case errors.As(err, &dns):
 		if dns.IsNotFound {
 			return "the host name is not known"
@@ -160,8 +167,6 @@ func reason(err error) string {
 		return "the peer does not speak TLS"
 	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "malformed MIME"), strings.Contains(err.Error(), "malformed chunked"):
 		return "the answer is not HTTP"
-	case strings.Contains(err.Error(), "proxyconnect"):
-		return "the proxy could not be reached"
 	case errors.As(err, &op):
 		return "the connection failed during " + op.Op
 	default:

@@ -45,7 +45,7 @@ func TestReasonsAreOurOwnWords(t *testing.T) {
 		"no connection within the connect timeout":                         {dial(os.ErrDeadlineExceeded)},
 		"no answer within the time limit":                                  {os.ErrDeadlineExceeded},
 		"the answer is not HTTP":                                           {errors.New(`malformed HTTP response "` + canary + `"`), errors.New("malformed MIME header: " + canary), errors.New("malformed chunked encoding")},
-		"the proxy could not be reached":                                   {errors.New("proxyconnect tcp: " + canary)},
+		"the proxy could not be reached":                                   {&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(errnoRefused[0])}, &net.OpError{Op: "proxyconnect", Err: &net.DNSError{Err: canary, IsNotFound: true}}},
 		"the connection failed during read":                                {&net.OpError{Op: "read", Err: errors.New(canary)}},
 		"the exchange failed":                                              {errors.New(canary)},
 		"the token file cannot be read":                                    {fmt.Errorf("x: %w", fault.New(fault.Auth, "c", "the token file cannot be read"))},

@@ -146,6 +146,36 @@ func TestNoConnection(t *testing.T) {
 	})
 }
 
+// TestAProxyThatRefuses leaves the request where it was: the tunnel to the
+// daemon was never there.
+func TestAProxyThatRefuses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, tc := range []struct{ rule, proxy, what string }{
+		{"nobody listens", "http://" + l.Addr().String(), "the proxy could not be reached"},
+		{"it wants a password", plug(t, says("HTTP/1.1 407 "+canary+"\r\nContent-Length: 0\r\n\r\n")).URL, "the proxy refused the way to the daemon"},
+		{"it does not reach the daemon", plug(t, says("HTTP/1.1 502 "+canary+"\r\nContent-Length: 0\r\n\r\n")).URL, "the proxy refused the way to the daemon"},
+		{"it hangs up", plug(t, func(w *wire, _ *net.TCPConn, r *bufio.Reader) { w.take(r) }).URL, ""},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			c := open(t, "https://daemon.example", nil)
+			for _, rt := range []http.RoundTripper{c.read, c.submit} {
+				rt.(*http.Transport).Proxy = http.ProxyURL(mustParse(t, tc.proxy))
+			}
+			for _, call := range calls {
+				err := call.do(t.Context(), c)
+				quiet(t, err)
+				if te := transported(t, err); !te.NoConnection || tc.what != "" && te.Error() != tc.what {
+					t.Errorf("%s: %q, no connection %v", call.name, te.Error(), te.NoConnection)
+				}
+			}
+		})
+	}
+}
+
 func TestTheCAFile(t *testing.T) {
 	var proto string
 	url, ca := serveTLS(t, certificate(t, time.Now().Add(time.Hour), "127.0.0.1"), func(w http.ResponseWriter, r *http.Request) {
