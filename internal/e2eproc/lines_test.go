@@ -19,6 +19,10 @@ const (
 	cancelLine = `aipctl --native-bearer-token-file "$AIP_TOKEN_FILE" action cancel "$AIP_URL" "$AIP_ACTION_ID" --reason 'The requester no longer needs this stream'`
 )
 
+// oddRequest has keys that nobody knows, in no order, and a number that has more
+// digits than a machine keeps.
+const oddRequest = `{"zebra": 1.50e+2, "prompt": "Tell me a story", "apple": {"big": 12345678901234567890.0}, "session_id": "lines-1"}`
+
 // request puts a request file where the lines look for it.
 func (h *home) request(content string) {
 	h.t.Helper()
@@ -49,7 +53,7 @@ func TestTheThreeLines(t *testing.T) {
 				}
 			}
 			set("act_lines.1")
-			h.request(`{"prompt": "Tell me a story", "session_id": "lines-1"}`)
+			h.request(oddRequest)
 
 			// Undisturbed, and read again from another machine.
 			got := h.shell(callLine)
@@ -106,7 +110,7 @@ func wantRequestsAsWritten(t *testing.T, d *daemon) {
 		case "submit":
 			var e envelope
 			if err := json.Unmarshal(r.Body, &e); err != nil || !strings.HasPrefix(e.Body.Action.ActionID, "act_lines.") ||
-				string(e.Body.Action.Input) != `{"prompt": "Tell me a story", "session_id": "lines-1"}` {
+				string(e.Body.Action.Input) != oddRequest {
 				t.Errorf("the submit is %s (%v)", r.Body, err)
 			}
 			if r.Header.Get("Idempotency-Key") != "" {

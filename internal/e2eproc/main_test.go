@@ -13,6 +13,7 @@ import (
 // The tests find aipctl in the PATH: it is this very binary under that name.
 func TestMain(m *testing.M) {
 	aiptest.Main(m, map[string]func(){
-		"aipctl": func() { os.Exit(cmd.Main(cmd.Version{Version: "0.0.0-test"})) },
+		"aipctl":  func() { os.Exit(cmd.Main(cmd.Version{Version: "0.0.0-test"})) },
+		"counted": counted,
 	})
 }
