@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -296,6 +297,43 @@ func TestEffectCheckInterrupted(t *testing.T) {
 	again := start(t, home, nil, "action", "result", url, o.ActionID, "-o", "jsonl").wait()
 	if _, o := records(t, again); again.code != 11 || o.Verdict != "incomplete" || o.Checks["effect_check"] != "missing" {
 		t.Errorf("a come-back says %d, %s, effect_check %s; want 11, incomplete, missing", again.code, o.Verdict, o.Checks["effect_check"])
+	}
+}
+
+// TestEffectCheckThatNeverRan kills the program before the action has ended.
+// The record of the intent says that there was a check, and nobody knows what it
+// would have said.
+func TestEffectCheckThatNeverRan(t *testing.T) {
+	t.Parallel()
+	running, open := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(open) })
+	held := sync.OnceFunc(func() { close(running) })
+	server, url := embedded(t, devserver.Options{Hooks: devserver.Hooks{BeforeChunk: func(_ string, sequence uint64) {
+		if sequence == 2 {
+			held()
+			<-open
+		}
+	}}})
+	t.Cleanup(release)
+	home := t.TempDir()
+	mark := filepath.Join(t.TempDir(), "ran")
+	p := start(t, home, nil, callScenario(scenario(t, "demo"), url, "--require-tool", "read_file", "--effect-check", "touch '"+mark+"'")...)
+	<-running
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.wait()
+	release()
+	again := start(t, home, nil, "action", "events", url, server.Submits()[0], "--follow", "--include-chunks", "-o", "jsonl").wait()
+	_, o := records(t, again)
+	if again.code != 11 || o.Verdict != "incomplete" || o.Checks["effect_check"] != "missing" || o.Checks["required_tools"] != "pass" {
+		t.Errorf("a come-back says %d, %s, checks %v; want 11, incomplete, effect_check missing, required_tools pass", again.code, o.Verdict, o.Checks)
+	}
+	if _, err := os.Stat(mark); !os.IsNotExist(err) {
+		t.Errorf("a come-back ran the check (%v)", err)
+	}
+	if n := posts(server); n != 1 {
+		t.Errorf("%d submits, want one", n)
 	}
 }
 
