@@ -79,9 +79,13 @@ func (a App) execute(ctx context.Context, args []string, signals *signals) int {
 	root := newRootCmd(r)
 	root.SetArgs(args)
 	root.SetIn(a.Stdin)
-	root.SetOut(a.Stdout)
+	help := &helpOut{w: a.Stdout}
+	root.SetOut(help)
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = help.err
+	}
 	if err == nil {
 		return r.exit.Code()
 	}
