@@ -90,6 +90,21 @@ func TestFinalTextIsShownOnce(t *testing.T) {
 	}
 }
 
+// TestFinalTextWhereNothingTellsIfItWasShown shows the text: what was written
+// before cannot be read, and twice is better than never.
+func TestFinalTextWhereNothingTellsIfItWasShown(t *testing.T) {
+	t.Parallel()
+	k := keep(t, "run_events_complete", "run_events")
+	k.noPages = true
+	s := newWorld(t).run(k.come("--from", k.cursor(k.index(t, "run.completed")))...)
+	if s.stdout != "Reading done.\n" {
+		t.Errorf("stdout is %q, want the text", s.stdout)
+	}
+	if !strings.Contains(s.stderr, "page.unreadable") {
+		t.Errorf("nothing says that it may have been shown before:\n%s", s.stderr)
+	}
+}
+
 // shownText is the text of an output, without the line end that text mode adds.
 func shownText(t *testing.T, form string, s shot) string {
 	t.Helper()

@@ -21,7 +21,8 @@ type keeper struct {
 	chunks     []json.RawMessage
 	result     json.RawMessage
 	state      string
-	published  int // chunks that there are so far; the action has ended with the last
+	noPages    bool // nothing can be read by paging
+	published  int  // chunks that there are so far; the action has ended with the last
 
 	mu     sync.Mutex
 	posted int
@@ -70,6 +71,8 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case path == "/events" && q.Get("follow") == "true":
 		k.stream(w, r, k.from(q.Get("cursor")))
+	case path == "/events" && k.noPages:
+		http.Error(w, "no pages here", http.StatusGone)
 	case path == "/events":
 		n := k.count()
 		answer(w, map[string]any{"action_events": map[string]any{
