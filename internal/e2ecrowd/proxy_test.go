@@ -174,7 +174,7 @@ func (c *cutter) stream(client *net.TCPConn, resp *http.Response, n int) {
 			}
 			return
 		case err == io.EOF:
-			io.WriteString(client, "0\r\n\r\n")
+			fmt.Fprint(client, "0\r\n\r\n")
 			return
 		case err != nil:
 			return
