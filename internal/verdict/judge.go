@@ -15,6 +15,7 @@ type Integrity struct {
 	Conflicts     int  // sequences with two contents
 	Strays        int  // chunks of another action
 	AboveTerminal int  // chunks above a terminal chunk's sequence
+	ForeignResult bool // the result is another action's, and no replay
 	FrameDiffers  int  // chunks that differ from their frame in the aggregate
 	Holes         int  // sequences that nothing filled
 	CountsDiffer  bool // frames can only be matched by order, and their number is another
@@ -364,6 +365,9 @@ func (j *judge) integrity() {
 	case in.Strays > 0:
 		*c = Fail
 		j.read(fault.Conflict, "a chunk of another action was delivered")
+	case in.ForeignResult:
+		*c = Fail
+		j.read(fault.Conflict, "the result that was read is another action's")
 	case in.AboveTerminal > 0:
 		*c = Fail
 		j.read(fault.Conflict, "a chunk stands above the terminal one")
