@@ -43,9 +43,10 @@ func Call(ctx context.Context, cfg Config, p CallPlan) (*verdict.Outcome, error)
 		return nil, err
 	}
 	r := newRun(cfg, p.Action.ID, p.Action.CapabilityID, p.Operation, true)
+	r.key, r.keyless = p.Action.IdempotencyKey, p.Action.IdempotencyKey == ""
 	c := &call{run: r, plan: p}
 	r.listen("", follow.Begin{})
-	if err := r.announce(p.Action.IdempotencyKey); err != nil || r.stdout != nil {
+	if err := r.announce(); err != nil || r.stdout != nil {
 		class := fault.ClassOf(r.stdout)
 		if left := signalOf(ctx); left != 0 {
 			class = left // stdout was given up for the signal's sake
@@ -148,8 +149,8 @@ type reply struct {
 	err    error
 }
 
-func (r *run) identity(key string) record.Identity {
-	id := record.Identity{Head: record.NewHead(record.TypeIdentity), ActionID: r.id, CapabilityID: r.cap, URL: r.cfg.Binding.URL, IdempotencyKey: key, StateFile: r.cfg.StateFile}
+func (r *run) identity() record.Identity {
+	id := record.Identity{Head: record.NewHead(record.TypeIdentity), ActionID: r.id, CapabilityID: r.cap, URL: r.cfg.Binding.URL, IdempotencyKey: r.key, StateFile: r.cfg.StateFile}
 	if r.cfg.Commands != nil {
 		id.Resume = r.cfg.Commands.Follow(r.id)
 		id.Cancel = r.cfg.Commands.Cancel(r.id)

@@ -43,31 +43,32 @@ func Events(ctx context.Context, cfg Config, p FollowPlan) (*verdict.Outcome, er
 	r := comeback(cfg, p.ActionID, p.Known, p.Chunks)
 	at, begin := position(cfg, p)
 	r.listen(at, begin)
-	if err := r.announce(intentKey(p.Known)); err != nil {
+	if err := r.announce(); err != nil {
 		return r.interrupted(ctx), nil
 	}
 	if !p.Follow {
 		return nil, r.readPages(ctx)
 	}
-	return (&watcher{run: r, plan: p}).watch(ctx)
+	w := &watcher{run: r, plan: p}
+	if w.closed() {
+		return w.reopen(ctx)
+	}
+	return w.watch(ctx)
 }
 
 func comeback(cfg Config, id string, known *state.Action, chunks bool) *run {
 	capability, operation := "", ""
+	key, keyless := "", false
 	if known != nil && known.Intent != nil {
+		key, keyless = known.Intent.IdempotencyKey, known.Intent.IdempotencyKey == ""
 		capability, operation = known.Intent.CapabilityID, known.Intent.Operation
 		if operation == "" {
 			_, operation = capabilityParts(capability)
 		}
 	}
-	return newRun(cfg, id, capability, operation, chunks)
-}
-
-func intentKey(known *state.Action) string {
-	if known == nil || known.Intent == nil {
-		return ""
-	}
-	return known.Intent.IdempotencyKey
+	r := newRun(cfg, id, capability, operation, chunks)
+	r.key, r.keyless = key, keyless
+	return r
 }
 
 // RefuseNotSent is the error for an id whose submit is known not to have been
@@ -139,6 +140,7 @@ func (w *watcher) watch(ctx context.Context) (*verdict.Outcome, error) {
 	if w.plan.Wait != nil {
 		deadline = time.NewTimer(*w.plan.Wait)
 		defer deadline.Stop()
+		w.until = w.cfg.Now().Add(*w.plan.Wait)
 	}
 	poll := time.NewTimer(pollFirst)
 	defer poll.Stop()
@@ -325,6 +327,22 @@ func (w *watcher) conclude(ctx context.Context, f found) *verdict.Outcome {
 	return w.settle(ctx, f)
 }
 
+// closed reports whether the submit was answered with an error that stored
+// nothing: its stream never ends, and only what is there already can be read.
+func (w *watcher) closed() bool {
+	k := w.plan.Known
+	return k != nil && k.Settled != nil && k.Settled.Closed
+}
+
+// reopen reads what the daemon has of an action whose submit was closed, and
+// gives the recorded verdict back unless a result is there after all.
+func (w *watcher) reopen(ctx context.Context) (*verdict.Outcome, error) {
+	if err := w.drain(ctx); err != nil {
+		return w.interrupted(ctx), nil
+	}
+	return w.conclude(ctx, w.readResult(ctx, 0)), nil
+}
+
 // recorded reports whether the state file holds a verdict that stands.
 func (w *watcher) recorded() bool {
 	k := w.plan.Known
@@ -341,6 +359,7 @@ func (w *watcher) recorded() bool {
 }
 
 func (w *watcher) giveBack(ctx context.Context, f found) *verdict.Outcome {
+	w.over = w.closed()
 	s := w.plan.Known.Settled
 	o := w.outcome(w.judge(verdict.Evidence{Unsettled: fault.Unknown}))
 	o.Verdict, o.Recorded, o.AIPStatus, o.ErrorCode, o.FinishReason, o.ReplayOf = s.Verdict, true, s.AIPStatus, s.ErrorCode, s.FinishReason, s.ReplayOf
@@ -396,7 +415,7 @@ func Result(ctx context.Context, cfg Config, p ResultPlan) (*verdict.Outcome, er
 	r.cfg.Journal = journal
 	r.keeper, r.unkept = nil, false
 	w := &watcher{run: r, plan: FollowPlan{ActionID: p.ActionID, Known: p.Known, Chunks: true}}
-	if err := r.announce(intentKey(p.Known)); err != nil {
+	if err := r.announce(); err != nil {
 		return r.interrupted(ctx), nil
 	}
 	f, err := w.pollResult(ctx, p.Wait)
@@ -428,11 +447,11 @@ func (w *watcher) pollResult(ctx context.Context, wait *time.Duration) (found, e
 		if signalOf(ctx) != 0 {
 			return found{}, nil
 		}
-		f, _ := w.noResult(ctx, err)
-		if f.state != "" || f.reading == 0 {
+		f, again := w.noResult(ctx, err)
+		left := until.Sub(w.cfg.Now())
+		if f.reading == 0 || f.state != "" && (!again || left <= 0) {
 			return f, nil
 		}
-		left := until.Sub(w.cfg.Now())
 		if wait == nil || left <= 0 || f.refused {
 			return w.unread(err, f)
 		}

@@ -148,6 +148,7 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 		o.ExitCode = fault.ClassOf(r.stdout).Code()
 	}
 	o.Warnings = r.warnings
+	r.over = r.over || f.closed
 	r.next(o)
 	if !f.recorded {
 		r.record(ctx, o, f)
@@ -184,8 +185,10 @@ func (r *run) describe(o *verdict.Outcome, res *aip.ActionResult) {
 	if id := approvalID(res); id != "" {
 		o.ApprovalID = id
 	}
-	replay := len(res.Output.Member("idempotent_replay")) > 0
-	if res.ActionID != "" && res.ActionID != r.id || replay {
+	if owner := res.Error.DetailString("owner_action_id"); owner != r.id {
+		r.owner = owner
+	}
+	if !r.foreign(res) && (res.ActionID != "" && res.ActionID != r.id || replayed(res)) {
 		o.ReplayOf = res.ActionID
 		_ = r.warn("idempotent.replay", "this is the first result of the idempotency key, under the first action's id; nothing new ran")
 	}
@@ -249,11 +252,19 @@ func (r *run) next(o *verdict.Outcome) {
 	}
 	switch o.Verdict {
 	case fault.Pending.String():
+		if r.owner != "" { // another action holds the key: its end is the answer
+			o.Next = [][]string{r.cfg.Commands.Follow(r.owner)}
+			return
+		}
 		o.Next = [][]string{r.cfg.Commands.Follow(r.id)}
 		if o.ExitCode != fault.Pending.Code() {
 			o.Next = append(o.Next, r.cfg.Commands.Cancel(r.id))
 		}
 	case fault.Unknown.String():
+		if r.over { // following would wait for an end that never comes
+			o.Next = [][]string{r.cfg.Commands.Result(r.id), r.cfg.Commands.Status(r.id)}
+			return
+		}
 		o.Next = [][]string{r.cfg.Commands.Follow(r.id), r.cfg.Commands.Status(r.id)}
 	case fault.Incomplete.String(), fault.Conflict.String():
 		o.Next = [][]string{r.cfg.Commands.Result(r.id)}

@@ -74,8 +74,12 @@ func (r *run) readResult(ctx context.Context, patience time.Duration) found {
 			return f
 		}
 		passing++
-		if passing >= resultTries && !r.cfg.Now().Before(deadline) {
+		now := r.cfg.Now()
+		if passing >= resultTries && !now.Before(deadline) || !r.until.IsZero() && !now.Before(r.until) {
 			return f
+		}
+		if !r.until.IsZero() {
+			delay = min(delay, r.until.Sub(now))
 		}
 		if follow.Pause(ctx, delay) != nil {
 			return f

@@ -24,6 +24,8 @@ type run struct {
 	cfg       Config
 	id        string
 	cap       string
+	key       string // idempotency key of the submit, as far as it is known
+	keyless   bool   // the submit is known to have had none, so nothing can be replayed
 	operation string
 	chunks    bool // chunks were asked for
 	started   time.Time
@@ -51,6 +53,9 @@ type run struct {
 	passed      []follow.Range // the gaps, as they were told
 	cursorAt    string         // last cursor that a frame gave
 	confirmed   bool           // effect checks have passed
+	owner       string         // the action that holds this one's idempotency key, when another does
+	over        bool           // no later read will say more
+	until       time.Time      // when --wait ends; zero without a bound
 	responseID  string
 
 	state    string // last lifecycle state read
@@ -114,8 +119,8 @@ func (r *run) sayCursor() {
 
 // announce shows what the action is called, and what was known to be amiss
 // before the run.
-func (r *run) announce(key string) error {
-	if err := r.show(r.cfg.Sink.Identity(r.identity(key))); err != nil {
+func (r *run) announce() error {
+	if err := r.show(r.cfg.Sink.Identity(r.identity())); err != nil {
 		return err
 	}
 	for _, w := range r.cfg.Warnings {

@@ -163,7 +163,10 @@ func (r *run) settle(ctx context.Context, f found) *verdict.Outcome {
 	if f.result == nil && f.state == "" {
 		return r.undecided(ctx, f.reading, f.why)
 	}
-	if err := r.weigh(ctx, f); err != nil {
+	if r.foreign(f.result) {
+		// Nothing of it is this action's: it is neither shown nor compared.
+		r.integrity.ForeignResult = true
+	} else if err := r.weigh(ctx, f); err != nil {
 		return r.interrupted(ctx)
 	}
 	for _, t := range r.script.Facts().Texts {
@@ -181,6 +184,17 @@ func (r *run) settle(ctx context.Context, f found) *verdict.Outcome {
 	}
 	return r.finish(ctx, o, &finishing{result: f.result})
 }
+
+// foreign reports whether a result is another action's. A replay is not: it is
+// the first result of an idempotency key, says so, and needs a key.
+func (r *run) foreign(res *aip.ActionResult) bool {
+	if res == nil || res.ActionID == "" || res.ActionID == r.id {
+		return false
+	}
+	return r.keyless || !replayed(res)
+}
+
+func replayed(res *aip.ActionResult) bool { return len(res.Output.Member("idempotent_replay")) > 0 }
 
 // judgeEffects judges, and where everything else has passed lets the effect
 // checks speak too.

@@ -99,6 +99,7 @@ func (w *wait) bound() {
 	if w.plan.Wait != nil {
 		w.bounded = true
 		w.deadline = time.NewTimer(*w.plan.Wait)
+		w.until = w.cfg.Now().Add(*w.plan.Wait)
 	}
 }
 

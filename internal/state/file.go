@@ -118,6 +118,10 @@ func (f *File) past(ctx context.Context, w *writer, actionID, inputHash string, 
 		v, _ := newView(recs)
 		a = v.Action(actionID)
 	}
+	if a != nil && a.Intent == nil && (a.Submitted || len(a.ResponseIDs) > 0 || a.Settled != nil && a.Settled.AIPStatus != "") {
+		return nil, fault.New(fault.Usage, "state.duplicate_intent", "%s is known to %s as an action that ran, though its intent is not there", actionID, f.path).
+			WithHint("read it with `aipctl action result %s`; a new submission needs a new action id", actionID).WithAction(actionID)
+	}
 	if a != nil && a.Intent != nil && (a.NotSent == nil || a.NotSent.InputHash != inputHash) {
 		why := "an action is submitted at most once"
 		if a.NotSent != nil {
