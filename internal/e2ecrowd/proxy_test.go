@@ -30,7 +30,6 @@ func (c cut) progress() bool { return c.frame == "aip.stream.cursor" && c.short 
 // follow where its plan says, as long as the plan goes, and leaves everything
 // else alone.
 type cutter struct {
-	t    testing.TB
 	ln   net.Listener
 	to   string
 	plan []cut
@@ -56,7 +55,7 @@ func newCutter(t testing.TB, daemonURL string, plan []cut, next func(int)) *cutt
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{t: t, ln: ln, to: u.Host, plan: plan, next: next, conns: map[net.Conn]bool{}}
+	c := &cutter{ln: ln, to: u.Host, plan: plan, next: next, conns: map[net.Conn]bool{}}
 	c.wg.Go(func() {
 		for {
 			conn, err := ln.Accept()
