@@ -12,6 +12,7 @@ import (
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/render"
+	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/go-json-experiment/json/jsontext"
@@ -136,16 +137,20 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return inputError("too_large", "the envelope is %d bytes; a daemon takes at most %d (2 MiB)", len(envelope), aip.MaxEnvelopeBytes).WithHint("shorten the input")
 	}
 	if err := unused(p, k); err != nil {
-		return err
+		return r.exact(err, d, flag)
 	}
+	said := append(warnings("input", facts.warnings), k.warnings()...)
 	if o.dryRun {
+		for _, w := range said {
+			out.Note(sanitize.Format("warning: %s", sanitize.Line(w.Message)))
+		}
 		return r.dryRun(out, p)
 	}
 	cfg := r.config(d, out, k, p.plan.Action.ID, true)
 	cfg.RequiredTools, cfg.FailOnWarning = o.tools, o.failOnWarn
 	cfg.EffectChecks = r.effectChecks(o.effects, out)
-	cfg.Warnings = append(warnings("input", facts.warnings), k.warnings()...)
-	return r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) })
+	cfg.Warnings = said
+	return r.exact(r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) }), d, flag)
 }
 
 // unused refuses an id that has an intent in this state file, before the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/cursor"
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
@@ -58,7 +59,8 @@ func (r *run) onAction(cmd *cobra.Command, args []string, env bool, do func(cont
 		return err
 	}
 	defer d.client.Close()
-	return do(cmd.Context(), session{target: t, daemon: d, known: r.readState(cmd), out: out})
+	k := r.readState(cmd)
+	return r.exact(do(cmd.Context(), session{target: t, daemon: d, known: k, out: out}), d, k.flag)
 }
 
 // settle runs an engine call and takes its exit code from the outcome.
@@ -113,6 +115,9 @@ func (r *run) runEvents(ctx context.Context, s session, o *eventsOptions) error 
 	plan := engine.FollowPlan{ActionID: s.id, Known: s.action(), View: s.known.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
 	cfg := r.config(s.daemon, s.out, s.known, s.id, o.chunks)
 	cfg.Warnings = s.known.warnings()
+	if _, written, ok := cursor.Saved(s.known.view, cfg.Binding); ok && written != nil && o.from == engine.FromSaved {
+		s.out.Note(sanitize.Format("reading on after chunk %s, which was shown before; --from start shows everything", sanitize.Uint(*written)))
+	}
 	if !o.follow {
 		return r.listEvents(ctx, s.out, cfg, plan)
 	}

@@ -1,6 +1,9 @@
 package cmd
 
-import "github.com/aipctl/aipctl/internal/engine"
+import (
+	"github.com/aipctl/aipctl/internal/engine"
+	"github.com/aipctl/aipctl/internal/fault"
+)
 
 // nextCommands spells the commands to go on with. They repeat what this run
 // was given, so that they work from another shell.
@@ -24,6 +27,23 @@ func (r *run) commands(d *daemon, stateFlag string) engine.Commands {
 		c.flags = append(c.flags, "--allow-plaintext")
 	}
 	return c
+}
+
+// exact gives an error about an action the command to go on with in full: with
+// the url, token and state flags of this run it works from any shell.
+func (r *run) exact(err error, d *daemon, stateFlag string) error {
+	f := fault.As(err)
+	if f == nil || f.ActionID == "" || len(f.Next) > 0 || r.demo {
+		return err
+	}
+	c := r.commands(d, stateFlag)
+	switch f.Code {
+	case "action.id_in_use", "state.duplicate_intent", "state.newer_version":
+		return f.WithHint("read it, or choose another action id").WithNext(c.Follow(f.ActionID)...)
+	case "cancel.unanswered":
+		return f.WithHint("look at it; cancelling again is safe").WithNext(c.Status(f.ActionID)...)
+	}
+	return err
 }
 
 func (c nextCommands) argv(verb, id string, more ...string) []string {

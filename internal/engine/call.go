@@ -241,10 +241,25 @@ func (c *call) notSent(ctx context.Context, class fault.Class, code, why string)
 	}})
 	o := c.outcome(verdict.Judgement{Verdict: notSentVerdict(class), Checks: noChecks()})
 	o.ExitCode = class.Code()
-	o.ErrorCode, o.Reason = code, why
+	o.ErrorCode, o.Reason = code, why+wayOn(class)
 	// The not_sent record is the last word: a verdict behind it would keep the
 	// same intent from being tried again.
 	return c.finish(ctx, o, &finishing{recorded: true})
+}
+
+// wayOn says what to do about a call that ran nothing.
+func wayOn(class fault.Class) string {
+	switch class {
+	case fault.Auth:
+		return "; check the token (--token-file, AIP_TOKEN_FILE or AIP_TOKEN) and its scopes, then call again"
+	case fault.Unavailable:
+		return "; check the URL and that the daemon runs, then call again"
+	case fault.NotFound:
+		return "; check the capability id and its endpoint, then call again"
+	case fault.Rejected:
+		return "; correct the request, then call again"
+	}
+	return ""
 }
 
 // notSentVerdict names what became of an action that never left: a signal or

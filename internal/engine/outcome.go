@@ -146,6 +146,9 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	}
 	if r.stdout != nil && signalOf(ctx) == 0 {
 		o.ExitCode = fault.ClassOf(r.stdout).Code()
+		if fault.ClassOf(r.stdout) == fault.Output {
+			o.Reason = strings.TrimSuffix("stdout could not be written in full; "+o.Reason, "; ")
+		}
 	}
 	o.Warnings = r.warnings
 	r.over = r.over || f.closed

@@ -122,7 +122,18 @@ func (c *call) closed(ctx context.Context, reading *verdict.SubmitReading) *verd
 	if p := ev.ReplyError; p != nil {
 		o.ErrorCode, o.UncertainOutcome = p.Code, p.Uncertain()
 	}
-	return c.finish(ctx, o, &finishing{closed: true})
+	c.owner = replyOwner(c.reply.err)
+	return c.finish(ctx, o, &finishing{closed: reading.Closed})
+}
+
+// replyOwner is the action that holds the idempotency key which an error reply
+// says is in use; empty for any other error.
+func replyOwner(err error) string {
+	var remote *aip.RemoteError
+	if !errors.As(err, &remote) {
+		return ""
+	}
+	return remote.Proto.DetailString("owner_action_id")
 }
 
 // undecided ends a run without a result.

@@ -170,6 +170,8 @@ func (w *wait) loop() ending {
 			if end := w.readStatus(); end != going {
 				return end
 			}
+		case <-w.leaving():
+			return atWaitsEnd
 		case <-timerC(w.deadline):
 			if !w.hasLeft() && !w.extended {
 				// Giving up a half-sent request would leave its fate open.
@@ -180,6 +182,14 @@ func (w *wait) loop() ending {
 			return atWaitsEnd
 		}
 	}
+}
+
+// leaving tells, once the bound was moved for it, that the request has left.
+func (w *wait) leaving() <-chan struct{} {
+	if !w.extended {
+		return nil
+	}
+	return w.sent
 }
 
 // followEnded handles the follower's end while the call goes on.
@@ -269,6 +279,9 @@ func approvalID(res *aip.ActionResult) string {
 
 func (w *wait) repliedError(err error) ending {
 	reading := w.answer(err)
+	if reading.Reading == fault.Pending && replyOwner(err) == w.id {
+		reading = verdict.SubmitReading{Reading: fault.Unknown} // this very action runs: follow on
+	}
 	switch {
 	case reading.Settled && reading.NotSent:
 		w.reading = &reading
@@ -372,6 +385,9 @@ func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 	o := r.outcome(r.judge(verdict.Evidence{Unsettled: r.unsettled()}))
 	o.ExitCode = class.Code()
 	o.Reason = "detached; the action goes on"
+	if r.cfg.Commands == nil || r.over {
+		o.Reason = "detached; how the action ends is not watched any more"
+	}
 	return r.finish(ctx, o, nil)
 }
 

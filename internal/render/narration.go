@@ -94,10 +94,14 @@ func (n *narration) State(v record.State) error {
 	return nil
 }
 
+// resultEvents say that a result was stored, which the last line says too: and
+// they come before the rest of the answer does.
+var resultEvents = map[string]bool{"aip.action.result": true, "aip.action.worker_result": true, "aip.action.async_result": true}
+
 // Event shows lifecycle events. Those that only say that a chunk was stored
 // are as many as the chunks.
 func (n *narration) Event(v record.Event) error {
-	if strings.HasPrefix(v.Kind, "aip.stream.") && !n.opts.Verbose {
+	if !n.opts.Verbose && (strings.HasPrefix(v.Kind, "aip.stream.") || resultEvents[v.Kind]) {
 		return nil
 	}
 	t := sanitize.Format("event %s", sanitize.LineMax(v.Kind, nameMax))

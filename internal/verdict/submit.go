@@ -95,6 +95,9 @@ func readAIPAnswer(a Answer, cx CodeContext) (SubmitReading, bool) {
 			reading = fault.Unknown
 		}
 		return SubmitReading{Settled: true, Reading: reading, NotSent: nothingRan(reading), Closed: true}, true
+	case e.Code == codeInProgress:
+		// The key is held by an action that runs; ours did not begin.
+		return SubmitReading{Settled: true, Reading: fault.Pending}, true
 	case e.Code == codeHandlerFailed:
 		return SubmitReading{Settled: true, Reading: fault.Unknown, Closed: true}, true
 	}
