@@ -106,7 +106,7 @@ func (j *judge) allowed() []string {
 // both sides of it, and a result that keeps no frames. With the frames goes
 // whatever contradicted them.
 func (j *judge) holed() bool {
-	if j.w.plan.hole == nil || j.w.plan.events || j.verdict != fault.Accepted.String() && j.verdict != fault.Conflict.String() {
+	if j.w.plan.hole == nil || !j.w.plan.eventless || j.verdict != fault.Accepted.String() && j.verdict != fault.Conflict.String() {
 		return false
 	}
 	below, above := false, false
@@ -169,7 +169,7 @@ func (j *judge) life(l *life, final bool) {
 // aggregate reports whether the result tells what frames there are.
 func (j *judge) aggregate() bool {
 	t := j.truth.result.Checks.Terminal
-	return j.w.plan.events && (t == verdict.Pass || t == verdict.Fail)
+	return !j.w.plan.eventless && (t == verdict.Pass || t == verdict.Fail)
 }
 
 // unstreamed reports whether the stream could not be read in full, so that the
@@ -213,7 +213,7 @@ func (j *judge) text() {
 		case ok:
 			w.violate("chunk %d was shown as %q, and is %q", d.seq, got.text, d.text)
 		case d.text == "":
-		case passed[d.seq] == nil && w.plan.headless(d.seq) && !(w.plan.events && w.settledFromStart()):
+		case passed[d.seq] == nil && w.plan.headless(d.seq) && !(!w.plan.eventless && w.settledFromStart()):
 		case passed[d.seq] == nil && w.plan.absent(d.seq) && d.seq > highest && !j.aggregate():
 			// The last of a stream, and no result tells that there is more.
 		case passed[d.seq] == nil:

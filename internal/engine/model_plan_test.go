@@ -155,14 +155,14 @@ type plan struct {
 	names             []string // of the faults that were drawn
 	lives             []lifePlan
 
-	strikes []*strikeOn
-	timed   []func(*world)
-	tampers []func(*world)
-	lies    []func(*world) // tampers that add what is not so, behind all others
-	hole    *uint64        // the sequence that is withheld for ever
-	holeGo  *uint64        // the one that is withheld for a while
-	events  bool           // the result keeps its events
-	foreign *uint64        // the sequence that has foreign words beside its own
+	strikes   []*strikeOn
+	timed     []func(*world)
+	tampers   []func(*world)
+	lies      []func(*world) // tampers that add what is not so, behind all others
+	hole      *uint64        // the sequence that is withheld for ever
+	holeGo    *uint64        // the one that is withheld for a while
+	eventless bool           // the result keeps no frames
+	foreign   *uint64        // the sequence that has foreign words beside its own
 	foreign1st,
 	above bool
 }
@@ -195,7 +195,7 @@ func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))]
 // from generators that the seed makes.
 func newPlan(seed uint64, or oracles) plan {
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
-	p := plan{scenario: pick(rnd, or.scenarios...), events: true, speed: pick(rnd, 0.0, 0.3, 1, 1, 3, 10)}
+	p := plan{scenario: pick(rnd, or.scenarios...), speed: pick(rnd, 0.0, 0.3, 1, 1, 3, 10)}
 	p.mode = pick(rnd, modesOf(p.scenario)...)
 	p.detach = p.mode == "async" && rnd.IntN(3) == 0
 	p.explicit = rnd.IntN(5) == 0
@@ -417,7 +417,7 @@ func (p *plan) drawLasting(name string, rnd *rand.Rand, text func() *uint64) {
 			return faults.Withhold(*seq, func() bool { return true }, hitting(w))
 		})
 		if name == fHoleForever {
-			p.events = false
+			p.eventless = true
 			p.tampers = append(p.tampers, func(w *world) {
 				w.daemon.Output = func(out map[string]json.RawMessage) { delete(out, "events") }
 			})

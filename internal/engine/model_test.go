@@ -63,7 +63,7 @@ func learn(t *testing.T) {
 }
 
 func undisturbed(t *testing.T, sc devserver.Scenario, mode, scratch string) oracle {
-	w := newWorld(0, plan{scenario: sc, mode: mode, events: true, speed: 1, lives: make([]lifePlan, 1)}, scratch, nil)
+	w := newWorld(0, plan{scenario: sc, mode: mode, speed: 1, lives: make([]lifePlan, 1)}, scratch, nil)
 	defer w.server.Close()
 	l := w.newLife("call", lifePlan{})
 	l.run()

@@ -42,7 +42,6 @@ type world struct {
 	actionID string
 	bug      *bug // a planted bug; nil for none
 	started  time.Time
-	timers   []*time.Timer
 
 	mu       sync.Mutex
 	calm     bool   // no further trouble on the way
@@ -130,9 +129,6 @@ func (w *world) isCalm() bool {
 
 // calmDown ends all trouble on the way. What the daemon says stays as it is.
 func (w *world) calmDown() {
-	for _, t := range w.timers {
-		t.Stop()
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calm, w.outage, w.dark = true, false, false
@@ -141,11 +137,11 @@ func (w *world) calmDown() {
 
 // at runs f after d, unless the world has calmed down before.
 func (w *world) at(d time.Duration, f func()) {
-	w.timers = append(w.timers, time.AfterFunc(d, func() {
+	time.AfterFunc(d, func() {
 		if !w.isCalm() {
 			f()
 		}
-	}))
+	})
 }
 
 // arrived sees each request that reached the daemon with its body: an action

@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -24,15 +27,28 @@ const (
 // daemon answers a submit after five seconds, follows with three frames a
 // second apart, and says ten bytes otherwise.
 type daemon struct {
+	mu      sync.Mutex
 	arrived []string // bodies of requests, as far as they came
+}
+
+func (d *daemon) seen() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.arrived)
+}
+
+func (d *daemon) saw(body string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.arrived = append(d.arrived, body)
 }
 
 func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		d.arrived = append(d.arrived, "cut:"+string(body))
+		d.saw("cut:" + string(body))
 	} else {
-		d.arrived = append(d.arrived, string(body))
+		d.saw(string(body))
 	}
 	switch RouteOf(r) {
 	case Submit:
@@ -110,8 +126,9 @@ func TestBreaks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, hits := &daemon{}, 0
-				tt.brk.Hit = func() { hits++ }
+				d := &daemon{}
+				var hits atomic.Int32
+				tt.brk.Hit = func() { hits.Add(1) }
 				began := time.Now()
 				body, err := exchanged(t, d, tt.brk, tt.method, tt.url)
 				if body != tt.body || !errors.Is(err, tt.err) {
@@ -121,11 +138,11 @@ func TestBreaks(t *testing.T) {
 					t.Errorf("took %s, want %s", took, tt.took)
 				}
 				time.Sleep(time.Minute) // what the daemon still does
-				if got := strings.Join(d.arrived, ","); got != tt.arrived {
+				if got := strings.Join(d.seen(), ","); got != tt.arrived {
 					t.Errorf("arrived %q, want %q", got, tt.arrived)
 				}
-				if hits != tt.hits {
-					t.Errorf("%d hits, want %d", hits, tt.hits)
+				if got := int(hits.Load()); got != tt.hits {
+					t.Errorf("%d hits, want %d", got, tt.hits)
 				}
 			})
 		})
@@ -175,16 +192,24 @@ func TestTheTraceTellsHowFarARequestGot(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
 			var got []string
+			tell := func(what string) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, what)
+			}
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-				GotConn:      func(httptrace.GotConnInfo) { got = append(got, "connected") },
-				WroteRequest: func(httptrace.WroteRequestInfo) { got = append(got, "written") },
+				GotConn:      func(httptrace.GotConnInfo) { tell("connected") },
+				WroteRequest: func(httptrace.WroteRequestInfo) { tell("written") },
 			})
 			n := &Network{Handler: &daemon{}, Decide: func(Exchange) Break { return Break{Kind: tt.kind} }}
 			if resp, err := n.Client().RoundTrip(request(ctx, t, "POST", submitURL, "x")); err == nil {
 				resp.Body.Close()
 			}
 			time.Sleep(time.Minute) // what the daemon still does
+			mu.Lock()
+			defer mu.Unlock()
 			if line := strings.Join(got, " "); line != tt.want {
 				t.Errorf("kind %d: %q, want %q", tt.kind, line, tt.want)
 			}
@@ -255,8 +280,8 @@ func TestAKilledClientIsSilentForEver(t *testing.T) {
 		if _, err := io.ReadAll(resp.Body); !errors.Is(err, errKilled) {
 			t.Errorf("the dead client read to %v", err)
 		}
-		before := len(d.arrived)
-		if _, err := dying.RoundTrip(request(t.Context(), t, "GET", pageURL, "")); !errors.Is(err, errKilled) || len(d.arrived) != before {
+		before := len(d.seen())
+		if _, err := dying.RoundTrip(request(t.Context(), t, "GET", pageURL, "")); !errors.Is(err, errKilled) || len(d.seen()) != before {
 			t.Errorf("the dead client began an exchange: %v", err)
 		}
 		if body, err := io.ReadAll(other.Body); err != nil || len(body) != 27 {
