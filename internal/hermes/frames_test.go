@@ -69,7 +69,18 @@ func TestFrames(t *testing.T) {
 			transcript.Hermes{Completed: truth(true), Partial: truth(false), ErrorCode: "c"},
 		}},
 
+		{"the state of Hermes alone", "", `{"hermes":{"failed":false}}`, []transcript.Op{transcript.Hermes{Failed: truth(false)}}},
+		{"a state that is no object", "", `{"choices":[],"hermes":"failed"}`, none},
+
 		// Errors, on any frame.
+		{"the error of a length explains it", "", `{"choices":[{"index":0,"finish_reason":"length"}],"error":{"type":"t"}}`, []transcript.Op{
+			transcript.Finish{Reason: "length"}, transcript.ProviderError{Type: "t", Explains: true}}},
+		{"with a state that has not failed it still does", "", `{"choices":[{"index":0,"finish_reason":"length"}],"hermes":{"failed":false},"error":"m"}`, []transcript.Op{
+			transcript.Finish{Reason: "length"}, transcript.Hermes{Failed: truth(false)}, transcript.ProviderError{Message: "m", Explains: true}}},
+		{"a failure explains nothing", "", `{"choices":[{"index":0,"finish_reason":"length"}],"hermes":{"failed":true},"error":"m"}`, []transcript.Op{
+			transcript.Finish{Reason: "length"}, transcript.Hermes{Failed: truth(true)}, transcript.ProviderError{Message: "m"}}},
+		{"the error of a stop explains nothing", "", `{"choices":[{"index":0,"finish_reason":"stop"}],"error":"m"}`, []transcript.Op{
+			transcript.Finish{Reason: "stop"}, transcript.ProviderError{Message: "m"}}},
 		{"an error object", "", `{"choices":[],"error":{"type":"t","code":"c","message":"m"}}`, []transcript.Op{transcript.ProviderError{Type: "t", Code: "c", Message: "m"}}},
 		{"an error without choices", "", `{"error":{"type":"t"}}`, []transcript.Op{transcript.ProviderError{Type: "t"}}},
 		{"a code that is a number", "", `{"error":{"code":502}}`, []transcript.Op{transcript.ProviderError{Code: "502"}}},

@@ -253,6 +253,21 @@ func TestTheLastWordCounts(t *testing.T) {
 	}
 }
 
+func TestOnlyAFailureIsOne(t *testing.T) {
+	yes, no := true, false
+	for _, tc := range []struct {
+		ops  [][]Op
+		want bool
+	}{
+		{nil, false}, {[][]Op{one(Hermes{})}, false}, {[][]Op{one(Hermes{Failed: &no})}, false}, {[][]Op{one(Hermes{Completed: &yes, Partial: &yes})}, false},
+		{[][]Op{one(Hermes{Failed: &yes})}, true}, {[][]Op{one(Hermes{Failed: &no}), one(Hermes{Failed: &yes}), one(Hermes{})}, true},
+	} {
+		if f := of(tc.ops...).Facts(); f.Failed != tc.want {
+			t.Errorf("%+v: failed %v", tc.ops, f.Failed)
+		}
+	}
+}
+
 func TestErrorsStandInTheOrderOfTheirSequences(t *testing.T) {
 	tr := New()
 	for _, seq := range []uint64{7, 2, 9007199254740993, 9007199254740992} {
@@ -274,11 +289,22 @@ func TestItems(t *testing.T) {
 		one(Item{ItemID: "fc", OutputIndex: 1, Kind: "function_call", CallID: "c", Name: "t", Status: "completed", Payload: value("2")}),
 		one(Item{ItemID: "fc", OutputIndex: 1, Kind: "function_call", Status: "in_progress", Open: true, Payload: value("3")}),
 		one(Item{OutputIndex: 2, Kind: "function_call_output", CallID: "d", Status: "completed"}),
+		// What opens shows its payload, until what closes shows its own; one
+		// that closes without any takes none back.
+		one(Item{ItemID: "only open", Open: true, Payload: value("1")}),
+		one(Item{ItemID: "only open", Open: true, Payload: value("2")}),
+		one(Item{ItemID: "closed bare", Open: true, Payload: value("1")}),
+		one(Item{ItemID: "closed bare", Status: "completed"}),
+		one(Item{ItemID: "closed twice", Payload: value("1")}),
+		one(Item{ItemID: "closed twice", Payload: value("2")}),
 	).Facts()
 	want := []ItemFact{
 		{ItemID: "fc", OutputIndex: 1, Kind: "function_call", CallID: "c", Name: "t", Status: "completed", Closed: true, Payload: value("2")},
 		{OutputIndex: 2, Kind: "function_call_output", CallID: "c", Status: "completed"},
 		{OutputIndex: 2, Kind: "function_call_output", CallID: "d", Status: "completed", Closed: true},
+		{ItemID: "only open", Payload: value("1")},
+		{ItemID: "closed bare", Status: "completed", Closed: true, Payload: value("1")},
+		{ItemID: "closed twice", Closed: true, Payload: value("2")},
 	}
 	if diff := cmp.Diff(want, f.Items); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
