@@ -37,7 +37,7 @@ func (l *life) checkEnd() {
 // judge reads the world to its end and holds every life against it.
 func (w *world) judge() {
 	id := w.actionID
-	executions, submits := w.server.Executions(id), w.net.Count(faults.Submit)
+	executions, submits := w.executions(), w.net.Count(faults.Submit)
 	if executions > 1 {
 		w.violate("the action was executed %d times", executions)
 	}
@@ -92,6 +92,9 @@ func (j *judge) allowed() []string {
 	if j.verdict == fault.Unknown.String() {
 		// Nothing is stored: the reply was the only copy of the outcome.
 		out = append(out, oraclesOf.of(p.scenario, p.mode).verdict)
+	}
+	if j.w.forgot() && (p.has(fCancelled) || p.timeout != nil) {
+		out = append(out, fault.Cancelled.String()) // said before the restart
 	}
 	if p.foreign != nil || p.above {
 		out = append(out, fault.Conflict.String())
@@ -200,16 +203,22 @@ func (j *judge) text() {
 		}
 	}
 	highest := uint64(0)
-	for s := range joined {
+	for s, d := range joined {
 		highest = max(highest, s)
+		if w.forgot() {
+			// What was not read in time is gone; what was read is right.
+			if want := oraclesOf.of(w.plan.scenario, w.plan.mode).text[s]; d.text != want && !w.mayDiffer(d) {
+				w.violate("chunk %d was shown as %q, and was %q", s, d.text, want)
+			}
+		}
+	}
+	if w.forgot() {
+		return
 	}
 	for _, d := range j.truth.out {
 		got, ok := joined[d.seq]
 		switch {
-		case ok && got.text == d.text:
-		case ok && got.source == "aggregate" && j.verdict == fault.Conflict.String():
-			// The result has other words than the stream: that is the scenario.
-		case ok && w.plan.foreign != nil && *w.plan.foreign == d.seq && w.foreignMayBeFirst():
+		case ok && (got.text == d.text || w.mayDiffer(got)):
 		case ok:
 			w.violate("chunk %d was shown as %q, and is %q", d.seq, got.text, d.text)
 		case d.text == "":
@@ -235,10 +244,15 @@ func (w *world) settledFromStart() bool {
 	})
 }
 
-// foreignMayBeFirst reports whether the content that nobody wrote may be the
-// one that is seen first, and so the one that is kept.
-func (w *world) foreignMayBeFirst() bool {
-	return w.plan.foreign1st || w.plan.has(fShuffle) || w.plan.has(fRepeat)
+// mayDiffer reports whether a chunk may have been shown with other words than
+// the stream's own: the result has others in one scenario, and the content that
+// nobody wrote may be the one that was seen first, and so the one that is kept.
+func (w *world) mayDiffer(d delivery) bool {
+	p := w.plan
+	if p.scenario.Name == "chat-conflict" && d.source == "aggregate" {
+		return true
+	}
+	return p.foreign != nil && *p.foreign == d.seq && (p.foreign1st || p.has(fShuffle) || p.has(fRepeat))
 }
 
 // observer reads the whole stream through what the daemon says wrongly: here

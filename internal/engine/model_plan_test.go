@@ -29,6 +29,7 @@ const (
 	fBothLost        = "both lost"
 	fOutage          = "503 for a while"
 	fRestart         = "daemon restart, shorter log"
+	fAmnesia         = "daemon restart, nothing kept"
 	fCursorRefused   = "cursor refused"
 	fEmptyStream     = "resume answered empty"
 	fRepeat          = "duplicates"
@@ -69,7 +70,7 @@ var weighted = []struct {
 }{
 	{fFollowEnd, 1}, {fFollowCut, 1}, {fFollowReset, 1}, {fFollowHalfOpen, 1}, {fFollowStall, 1}, {fHeaderHeld, 1},
 	{fPostRefused, .6}, {fPostDuring, .6}, {fPostAfter, 1}, {fPostLost, 1}, {fPostCut, 1}, {fReadBroken, 1},
-	{fBothLost, 1}, {fOutage, 1.5}, {fRestart, 1}, {fCursorRefused, 1}, {fEmptyStream, 1},
+	{fBothLost, 1}, {fOutage, 1.5}, {fRestart, 1}, {fAmnesia, .5}, {fCursorRefused, 1}, {fEmptyStream, 1},
 	{fRepeat, 1}, {fShuffle, 1}, {fConflict, .7}, {fConflictLast, .5}, {fAboveTerminal, .7}, {fHoleFilled, 2}, {fHoleKept, .7}, {fHoleForever, .7},
 	{fTerminalFirst, 1.5}, {fLateResult, 1}, {fBigFrame, .35}, {fHugeFrame, .3},
 	{fHTML, 1}, {fGzip, .7}, {fOldHTTP, .7}, {fRedirect, .7}, {fTokenRefused, 1}, {fTokenChanged, 1}, {fSlow, .8},
@@ -367,6 +368,8 @@ func (p *plan) drawLasting(name string, rnd *rand.Rand, text func() *uint64) {
 				w.hit(name, nil)
 			})
 		})
+	case fAmnesia:
+		p.timed = append(p.timed, func(w *world) { w.at(when, w.forget) })
 	case fTokenRefused, fTokenChanged:
 		drop := rnd.IntN(2) == 0
 		p.timed = append(p.timed, func(w *world) { w.at(when, func() { w.changeToken(name == fTokenChanged, long, drop) }) })

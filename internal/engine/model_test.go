@@ -23,9 +23,8 @@ var (
 // oracle knows how a scenario goes when nobody disturbs it.
 type oracle struct {
 	verdict  string
-	exit     int
-	text     string
-	textSeqs []uint64
+	text     map[uint64]string // of every chunk
+	textSeqs []uint64          // of those that have some
 }
 
 // oracles are those of every scenario in every mode. They are learnt once,
@@ -64,15 +63,15 @@ func learn(t *testing.T) {
 
 func undisturbed(t *testing.T, sc devserver.Scenario, mode, scratch string) oracle {
 	w := newWorld(0, plan{scenario: sc, mode: mode, speed: 1, lives: make([]lifePlan, 1)}, scratch, nil)
-	defer w.server.Close()
+	defer w.close()
 	l := w.newLife("call", lifePlan{})
 	l.run()
 	if l.result == nil || len(w.broken) > 0 {
 		t.Fatalf("%s in mode %s, undisturbed: %v; %q", sc.Name, mode, l.err, w.broken)
 	}
-	or := oracle{verdict: l.result.Verdict, exit: l.result.ExitCode}
+	or := oracle{verdict: l.result.Verdict, text: map[uint64]string{}}
 	for _, d := range l.out {
-		or.text += d.text
+		or.text[d.seq] = d.text
 		if d.text != "" {
 			or.textSeqs = append(or.textSeqs, d.seq)
 		}

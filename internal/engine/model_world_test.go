@@ -35,7 +35,7 @@ type world struct {
 	seed     uint64
 	plan     plan
 	rnd      *rand.Rand
-	server   *devserver.Server
+	servers  []*devserver.Server // the last one runs; it knows nothing of those before
 	daemon   *faults.Daemon
 	net      *faults.Network
 	ledger   *ledger
@@ -65,14 +65,59 @@ func newWorld(seed uint64, p plan, scratch string, b *bug) *world {
 		rnd: rand.New(rand.NewPCG(seed, 0xfa017)), accepted: "first", file: "first",
 	}
 	w.ledger = &ledger{path: scratch}
-	w.server = devserver.New(devserver.Options{
-		Speed: p.speed, ClockSkew: p.skew, Hooks: devserver.Hooks{Request: w.arrived},
-	})
-	w.daemon = &faults.Daemon{Next: w.server.Handler(), Before: w.gate}
+	w.boot()
+	w.daemon = &faults.Daemon{Next: http.HandlerFunc(w.serve), Before: w.gate}
 	w.net = &faults.Network{Handler: w.daemon, HeaderTimeout: modelIdle, Decide: w.decide}
 	w.arm()
 	return w
 }
+
+// boot starts a daemon with an empty memory.
+func (w *world) boot() {
+	s := devserver.New(devserver.Options{Speed: w.plan.speed, ClockSkew: w.plan.skew, Hooks: devserver.Hooks{Request: w.arrived}})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.servers = append(w.servers, s)
+}
+
+// serve is the daemon that runs.
+func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	s := w.servers[len(w.servers)-1]
+	w.mu.Unlock()
+	s.Handler().ServeHTTP(rw, r)
+}
+
+// forget is a restart of a daemon that keeps everything in memory: the action
+// dies with it, and nobody will ever tell how far it had come.
+func (w *world) forget() {
+	w.mu.Lock()
+	old := w.servers[len(w.servers)-1]
+	w.mu.Unlock()
+	w.boot()
+	w.net.BreakAll(nil)
+	w.hit(fAmnesia, nil)
+	old.Close()
+}
+
+// close ends the daemons.
+func (w *world) close() {
+	for _, s := range w.servers {
+		s.Close()
+	}
+}
+
+// executions is how often the action was started.
+func (w *world) executions() int {
+	n := 0
+	for _, s := range w.servers {
+		n += s.Executions(w.actionID)
+	}
+	return n
+}
+
+// forgot reports whether the daemon has lost its memory.
+func (w *world) forgot() bool { return len(w.servers) > 1 }
 
 // violate notes a broken invariant.
 func (w *world) violate(format string, args ...any) {
@@ -221,7 +266,7 @@ func (w *world) observe(through http.Handler, sound bool) *life {
 func (w *world) direct() http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Authorization")
-		w.server.Handler().ServeHTTP(rw, r)
+		w.serve(rw, r)
 	})
 }
 
@@ -229,7 +274,7 @@ func (w *world) direct() http.Handler {
 func (w *world) cancel() {
 	r := httptest.NewRequest(http.MethodPost, modelURL+"/aip/v1/actions/"+w.actionID+"/cancel", nil)
 	rec := httptest.NewRecorder()
-	w.server.Handler().ServeHTTP(rec, r)
+	w.serve(rec, r)
 	if rec.Code == http.StatusOK {
 		w.hit(fCancelled, nil)
 	}
@@ -283,7 +328,7 @@ func (w *world) callPlan() engine.CallPlan {
 // play lets the lives pass one after another, then calms the world down and
 // reads it to its end.
 func (w *world) play() {
-	defer w.server.Close()
+	defer w.close()
 	first := w.newLife("call", w.plan.lives[0])
 	first.run()
 	for _, lp := range w.plan.lives[1:] {
