@@ -137,7 +137,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return inputError("too_large", "the envelope is %d bytes; a daemon takes at most %d (2 MiB)", len(envelope), aip.MaxEnvelopeBytes).WithHint("shorten the input")
 	}
 	if err := unused(p, k); err != nil {
-		return r.exact(err, d, flag)
+		return r.exact(err, d, k)
 	}
 	said := append(warnings("input", facts.warnings), k.warnings()...)
 	if o.dryRun {
@@ -150,7 +150,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	cfg.RequiredTools, cfg.FailOnWarning = o.tools, o.failOnWarn
 	cfg.EffectChecks = r.effectChecks(o.effects, out)
 	cfg.Warnings = said
-	return r.exact(r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) }), d, flag)
+	return r.exact(r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) }), d, k)
 }
 
 // unused refuses an id that has an intent in this state file, before the

@@ -60,7 +60,7 @@ func (r *run) onAction(cmd *cobra.Command, args []string, env bool, do func(cont
 	}
 	defer d.client.Close()
 	k := r.readState(cmd)
-	return r.exact(do(cmd.Context(), session{target: t, daemon: d, known: k, out: out}), d, k.flag)
+	return r.exact(do(cmd.Context(), session{target: t, daemon: d, known: k, out: out}), d, k)
 }
 
 // settle runs an engine call and takes its exit code from the outcome.

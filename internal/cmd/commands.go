@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 )
 
@@ -13,7 +12,7 @@ type nextCommands struct {
 	flags []string
 }
 
-func (r *run) commands(d *daemon, stateFlag string) engine.Commands {
+func (r *run) commands(d *daemon, stateFlag string) nextCommands {
 	c := nextCommands{name: r.Executable, url: d.url}
 	add := func(name, value string) {
 		if value != "" {
@@ -31,12 +30,15 @@ func (r *run) commands(d *daemon, stateFlag string) engine.Commands {
 
 // exact gives an error about an action the command to go on with in full: with
 // the url, token and state flags of this run it works from any shell.
-func (r *run) exact(err error, d *daemon, stateFlag string) error {
+func (r *run) exact(err error, d *daemon, k known) error {
 	f := fault.As(err)
 	if f == nil || f.ActionID == "" || len(f.Next) > 0 || r.demo {
 		return err
 	}
-	c := r.commands(d, stateFlag)
+	c := r.commands(d, k.flag)
+	if a := k.action(f.ActionID); a != nil && a.Intent != nil && a.Intent.URL != "" {
+		c.url = a.Intent.URL // where it was submitted, whatever daemon was named now
+	}
 	switch f.Code {
 	case "action.id_in_use", "state.duplicate_intent", "state.newer_version":
 		return f.WithHint("read it, or choose another action id").WithNext(c.Follow(f.ActionID)...)

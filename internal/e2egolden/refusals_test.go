@@ -222,7 +222,7 @@ func TestAnIDIsSubmittedOnce(t *testing.T) {
 		"a dry run":        w.run("action", "call", otherURL, demoCapability, "--action-id", id, "--prompt", "x", "--dry-run"),
 		"nobody to answer": call("http://127.0.0.1:1", `{"prompt":"x","session_id":"s"}`),
 	} {
-		if s.code != 2 || !strings.Contains(s.stderr, id) || !strings.Contains(s.stderr, "intent") || !strings.Contains(s.stderr, "read it with") {
+		if s.code != 2 || !strings.Contains(s.stderr, id) || !strings.Contains(s.stderr, "intent") || !strings.Contains(s.stderr, "next: read it, or choose another action id: aipctl action events "+url+" "+id+" --follow --include-chunks") {
 			t.Errorf("%s: exit code %d, %s", rule, s.code, s.stderr)
 		}
 	}
