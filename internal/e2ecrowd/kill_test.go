@@ -18,6 +18,7 @@ import (
 type place struct {
 	name string
 	sent bool // the submit has left
+	slow bool // the stream lasts long enough for positions to be kept on its way
 	at   func(k *killing) (p *process, free func())
 }
 
@@ -27,13 +28,14 @@ type killing struct {
 	d    *daemon
 	h    *home
 	rng  *rand.Rand
+	what string // the capability
 	want undisturbed
 	id   string // given to the call; empty where the call mints its own
 }
 
 // call starts the call; more stands behind its usual arguments.
 func (k *killing) call(more ...string) *process {
-	args := append([]string{"action", "call", k.d.url, short, "--prompt", "x"}, more...)
+	args := append([]string{"action", "call", k.d.url, k.what, "--prompt", "x"}, more...)
 	if k.id != "" {
 		args = append(args, "--action-id", k.id)
 	}
@@ -65,7 +67,7 @@ var places = []place{
 			return p, held.release
 		}
 		// It reads its input, of which there is no end.
-		c := k.h.command("aipctl", "action", "call", k.d.url, short, "--input", "-")
+		c := k.h.command("aipctl", "action", "call", k.d.url, k.what, "--input", "-")
 		in, err := c.StdinPipe()
 		if err != nil {
 			k.t.Fatal(err)
@@ -80,7 +82,7 @@ var places = []place{
 	{name: "intent written", at: func(k *killing) (*process, func()) {
 		// Its first word is the identity, behind the intent, and nobody takes it.
 		full, pipe := fullPipe(k.t)
-		c := k.h.command("aipctl", "action", "call", k.d.url, short, "--prompt", "x")
+		c := k.h.command("aipctl", "action", "call", k.d.url, k.what, "--prompt", "x")
 		c.Stderr = full
 		before := len(k.h.ids("intent"))
 		p := k.h.launch(c)
@@ -102,7 +104,7 @@ var places = []place{
 	{name: "submit sent, no chunk", sent: true, at: func(k *killing) (*process, func()) {
 		return k.atChunk(0)
 	}},
-	{name: "streaming", sent: true, at: func(k *killing) (*process, func()) {
+	{name: "streaming", sent: true, slow: true, at: func(k *killing) (*process, func()) {
 		return k.atChunk(1 + k.rng.IntN(len(k.want)-2)) // before the finish chunk, the last but one, at most
 	}},
 	{name: "finish chunk seen", sent: true, at: func(k *killing) (*process, func()) {
@@ -167,7 +169,7 @@ func lockFile(t testing.TB, path string) func() {
 // the verdict that nothing had disturbed, or says that there is none.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	want := play(t, short)
+	want := map[string]undisturbed{short: play(t, short), long: play(t, long)}
 	each := (*killCount + len(places) - 1) / len(places)
 	for _, pl := range places {
 		t.Run(pl.name, func(t *testing.T) {
@@ -178,7 +180,14 @@ func TestKilledAnywhere(t *testing.T) {
 			dead, tries := 0, 0
 			for dead < each && tries < 2*each && !t.Failed() {
 				tries++
-				k := &killing{t: t, d: newDaemon(t, nil), h: h, rng: rng, want: want}
+				k := &killing{t: t, h: h, rng: rng, what: short}
+				if pl.slow {
+					k.what = long
+					k.d = newDaemonAt(t, 40, nil) // half a second
+				} else {
+					k.d = newDaemon(t, nil)
+				}
+				k.want = want[k.what]
 				h.env = withToken(h.env, k.d.tokenFile)
 				if k.strike(pl, tally) {
 					dead++
