@@ -129,6 +129,11 @@ func (l *life) run() {
 		if l.keep {
 			p.Known, p.View = known, view
 		}
+		if oraclesOf.of(w.plan.scenario, w.plan.mode).verdict == fault.Pending.String() && p.Wait == nil {
+			// A human may never come; whoever follows waits for as long as asked.
+			wait := 20 * time.Minute
+			p.Wait = &wait
+		}
 		l.result, l.err = engine.Events(l.ctx, cfg, p)
 	}
 	if context.Cause(l.ctx) == errTooLong {

@@ -15,6 +15,7 @@ import (
 	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/aipctl/aipctl/internal/aiptest/faults"
 	"github.com/aipctl/aipctl/internal/client"
+	"github.com/aipctl/aipctl/internal/contract"
 	"github.com/aipctl/aipctl/internal/cursor"
 	"github.com/aipctl/aipctl/internal/devserver"
 	"github.com/aipctl/aipctl/internal/engine"
@@ -315,12 +316,12 @@ func (w *world) callPlan() engine.CallPlan {
 	p := w.plan
 	endpoint, operation := p.scenario.Name, p.scenario.Operation
 	a := aip.Action{ID: w.actionID, CapabilityID: p.scenario.CapabilityID(), Input: jsontext.Value(p.scenario.Demo), Mode: p.mode, TimeoutMS: p.timeout}
-	runs := 300 * time.Second
-	if p.timeout != nil {
-		runs = min(runs, time.Duration(*p.timeout)*time.Millisecond)
+	built := contract.Builtin(operation)
+	if built.KeyRequired {
+		a.IdempotencyKey = fmt.Sprintf("key-%d", w.seed)
 	}
 	return engine.CallPlan{
-		Action: a, Operation: operation, Explicit: p.explicit, RunsAtMost: runs, Wait: p.wait, Detach: p.detach, CancelOnInterrupt: p.cancelOnInterrupt,
+		Action: a, Operation: operation, Explicit: p.explicit, RunsAtMost: built.RunsAtMost(a.TimeoutMS), Wait: p.wait, Detach: p.detach, CancelOnInterrupt: p.cancelOnInterrupt,
 		Intent: state.Intent{CapabilityID: a.CapabilityID, Endpoint: endpoint, Operation: operation, Mode: a.Mode, TimeoutMS: a.TimeoutMS, URL: modelURL, Principal: "fp_model", InputHash: "sha256:model"},
 	}
 }
