@@ -38,7 +38,7 @@ func TestUnquote(t *testing.T) {
 			}
 		})
 	}
-	for _, in := range []string{``, `"`, `null`, `5`, `{}`, `["a"]`, `"abc`, `abc"`, `"\"`, `"\u12"`, `"\u12g4"`, `"\ud83`, `'a'`} {
+	for _, in := range []string{``, `"`, `null`, `5`, `{}`, `["a"]`, `"abc`, `abc"`, `"\"`, `"\u12"`, `"\u12g4"`, `"\ud83`, `"\ud83d\"`, `"\ud83d\u"`, `'a'`} {
 		if got, ok := Unquote(raw(in)); ok || got != "" {
 			t.Errorf("%s is read as the string %q", in, got)
 		}
@@ -92,6 +92,7 @@ func TestJoin(t *testing.T) {
 		{"a high half at the end", []string{"a", highHalf}, "a\ufffd"},
 		{"a letter that begins with the same byte", []string{highHalf, "\ud7ff"}, "\ufffd\ud7ff"},
 		{"bytes that are no UTF-8 pass", []string{"\xff", "\xed", "\xed\xa0"}, "\xff\xed\xed\xa0"},
+		{"so does what only begins like a half", []string{"\xed\xa0x", "\xed\xc0\x80", "\xed\x9f\xbf"}, "\xed\xa0x\xed\xc0\x80\ud7ff"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			var s Surrogates
