@@ -47,31 +47,39 @@ func wantQuietEnd(t *testing.T, stderr string) {
 func TestReaderOfStdoutGoesAway(t *testing.T) {
 	t.Parallel()
 	want := play(t, slow)
-	const at, later = 9, 14
+	const early, at, later = 4, 9, 14
 	for _, format := range []string{"text", "jsonl"} {
 		for _, verb := range []string{"call", "events"} {
 			t.Run(format+" of "+verb, func(t *testing.T) {
 				t.Parallel()
 				d := newDaemon(t, setup{})
 				h := d.newHome()
-				held, end := d.holdAt(at), d.holdAt(later)
+				begun, held, end := d.holdAt(early), d.holdAt(at), d.holdAt(later)
 				p := h.start("action", "call", d.url, slow, "--action-id", "act_pipe", "--prompt", "x", "-o", format)
-				held.await(t)
+				// A first cursor is saved; what comes right after it is left to the end.
+				begun.await(t)
 				if verb == "events" {
 					p.kill()
 					h = d.newHome()
 					p = h.start("action", "events", d.url, "act_pipe", "--follow", "--include-chunks", "-o", format)
 				}
+				h.awaitRecord("cursor", "act_pipe")
+				begun.release()
 				if format == "text" {
 					p.out.exactly(want.upTo(at))
 				} else {
 					p.out.record(func(r record) bool { return r.Type == "text" && r.Sequence == at-1 })
 				}
+				held.await(t)
 				p.readerGoes()
 				held.release()
 				left := p.wait() // the stream stands still at the later chunk
 				wantCode(t, left, 141)
 				wantQuietEnd(t, left.stderr)
+				// It ended by itself, and not by the signal of the pipe.
+				if ends := map[string]string{"text": "verdict: pending (exit 141)", "jsonl": `"exit_code":141`}[format]; !strings.Contains(left.stderr, ends) {
+					t.Errorf("stderr has no %s:\n%s", ends, left.stderr)
+				}
 				if seq, ok := h.lastCursor("act_pipe"); !ok || seq != at-1 {
 					t.Errorf("the cursor stands at %d (%t), and %d was the last chunk written", seq, ok, at-1)
 				}

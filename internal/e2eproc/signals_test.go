@@ -26,7 +26,7 @@ const slow = "cap:hermes_agent:chat-slow:chat_stream"
 func TestSignalDetaches(t *testing.T) {
 	t.Parallel()
 	want := play(t, slow)
-	const at = 9
+	const early, at = 4, 9
 	for name, sig := range detaching {
 		for _, format := range []string{"text", "jsonl", "json"} {
 			for _, verb := range []string{"call", "events"} {
@@ -34,9 +34,9 @@ func TestSignalDetaches(t *testing.T) {
 					t.Parallel()
 					d := newDaemon(t, setup{})
 					h := d.newHome()
-					held := d.holdAt(at)
+					begun, held := d.holdAt(early), d.holdAt(at)
 					p := h.start("action", "call", d.url, slow, "--action-id", "act_left", "--prompt", "x", "-o", format)
-					held.await(t)
+					begun.await(t)
 					if verb == "events" {
 						p.kill()
 						h = d.newHome()
@@ -45,6 +45,12 @@ func TestSignalDetaches(t *testing.T) {
 						p = h.start("action", "events", d.url, "act_left", "--follow", "--include-chunks", "-o", format)
 						within(t, following, "the follow of the events")
 					}
+					if format != "json" {
+						// A first cursor is saved; what comes right after it is left to the end.
+						h.awaitRecord("cursor", "act_left")
+					}
+					begun.release()
+					held.await(t)
 					switch format {
 					case "text":
 						p.out.exactly(want.upTo(at))
