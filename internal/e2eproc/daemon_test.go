@@ -20,7 +20,7 @@ import (
 
 // hang bounds every wait of a test. It is long, for it only ends what will
 // never end by itself.
-const hang = 20 * time.Second
+const hang = 60 * time.Second
 
 // token is what the daemons of these tests ask for.
 const token = "e2e-t0ken-0123456789abcdef"

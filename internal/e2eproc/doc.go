@@ -3,7 +3,8 @@
 // the development daemon on loopback. It holds tests only, and they run where
 // there are POSIX signals and a shell.
 //
-// Invariant: nothing waits for time to pass. The daemon is held at the chunk or
-// the request that a test is about, and goes on when the test has seen what the
-// process did; the one bound there is ends a test that hangs.
+// Invariant: no test sleeps until something has probably happened. The daemon is
+// held at the chunk or the request that a test is about, and goes on when the
+// test has seen what the process did. Real time passes only where a rule is
+// about it (--wait, --timeout, a daemon that is slow), and no test asks how much.
 package e2eproc

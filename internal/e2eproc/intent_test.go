@@ -100,11 +100,11 @@ func TestIntentIsOnDiskWhenThePostArrives(t *testing.T) {
 func TestNoPostWithoutAnIntent(t *testing.T) {
 	t.Parallel()
 	for rule, place := range map[string]string{
-		"a state file below a file":   "occupied/state.jsonl",
-		"a state file that is none":   ".",
-		"a device for a state file":   "/dev/full",
-		"a folder nobody may write":   "/proc/self/state.jsonl", // nor on systems without it
-		"a state file that is turned": "off",
+		"a state file below a file": "occupied/state.jsonl",
+		"a state file that is none": ".",
+		"a device for a state file": "/dev/full",
+		"a folder nobody may write": "/proc/self/state.jsonl", // nor on systems without it
+		"no state file at all":      "off",
 	} {
 		t.Run(rule, func(t *testing.T) {
 			t.Parallel()

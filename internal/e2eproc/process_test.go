@@ -159,8 +159,7 @@ type pipe struct {
 	got []byte
 }
 
-// until reads on until everything read ends in want, and fails when the
-// process writes something else first, or nothing more.
+// until reads on until everything read ends in want.
 func (p *pipe) until(want string) {
 	p.t.Helper()
 	p.awaiting(fmt.Sprintf("the end %q", want), func() bool { return bytes.HasSuffix(p.got, []byte(want)) })
@@ -175,7 +174,7 @@ func (p *pipe) exactly(want string) {
 	}
 }
 
-// lines reads until that many lines are there.
+// record reads on until a record is there.
 func (p *pipe) record(match func(record) bool) {
 	p.t.Helper()
 	p.awaiting("a record", func() bool {
