@@ -162,7 +162,7 @@ func TestOnlyCleanedTextCompiles(t *testing.T) {
 			delete(want, at)
 		},
 	}
-	check.Check("misuse", fset, misuse, nil) // errors go to Error above
+	_, _ = check.Check("misuse", fset, misuse, nil) // errors go to Error above
 	for at, text := range want {
 		t.Errorf("%v: compiles, want %q", at, text)
 	}
