@@ -31,10 +31,10 @@ var version = cmd.Version{Version: "0.0.0-test"}
 // The tests find these programs in the PATH: they are this very binary.
 func TestMain(m *testing.M) {
 	aiptest.Main(m, map[string]func(){
-		"aipctl":         func() { os.Exit(cmd.Main(version)) },
-		"aipctl-holding": holding,
-		"aipctl-capped":  capped,
-		"aipctl-nobody":  nobody,
+		"aipctl":        func() { os.Exit(cmd.Main(version)) },
+		"aipctl-dying":  dying,
+		"aipctl-capped": capped,
+		"aipctl-nobody": nobody,
 	})
 }
 
@@ -53,16 +53,20 @@ func chance(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 0))
 }
 
-// holding is aipctl with a clock that stops for ever where the state file asks
-// it for the time of a record, which it does while it holds the lock.
-func holding() {
+// dying is aipctl with a clock that ends the process, as kill -9 does, where the
+// state file asks it for the time of a record: it does so while it holds the
+// lock.
+func dying() {
 	app := cmd.App{
 		Version: version, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: os.Getenv, Executable: "aipctl",
 		Now: func() time.Time {
 			if calledBy("internal/state.(*File).stamp") {
-				fmt.Fprint(os.Stdout, heldWord)
-				select {}
+				fmt.Fprint(os.Stdout, lastWords)
+				if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+					panic(err)
+				}
+				select {} // until it strikes
 			}
 			return time.Now()
 		},
@@ -70,8 +74,8 @@ func holding() {
 	os.Exit(app.Run(context.Background(), os.Args[1:]))
 }
 
-// heldWord is what a holding process says when it has the lock.
-const heldWord = "the lock is held\n"
+// lastWords are what a dying process says when it has the lock.
+const lastWords = "the lock is held\n"
 
 func calledBy(function string) bool {
 	pcs := make([]uintptr, 32)

@@ -268,19 +268,3 @@ func (p *process) alive() bool {
 		return true
 	}
 }
-
-// killAt ends the process as soon as it has written exactly that.
-func (p *process) killAt(word string) {
-	for {
-		s, moved := p.out.look()
-		if s == word {
-			_ = p.cmd.Process.Kill() // it may have been faster
-			return
-		}
-		select {
-		case <-moved:
-		case <-p.done:
-			return
-		}
-	}
-}
