@@ -222,7 +222,7 @@ func (j *judge) text() {
 		case ok:
 			w.violate("chunk %d was shown as %q, and is %q", d.seq, got.text, d.text)
 		case d.text == "":
-		case passed[d.seq] == nil && w.plan.headless(d.seq) && !(!w.plan.eventless && w.settledFromStart()):
+		case passed[d.seq] == nil && w.plan.headless(d.seq) && !(j.aggregate() && w.settledFromStart()):
 		case passed[d.seq] == nil && w.plan.absent(d.seq) && d.seq > highest && !j.aggregate():
 			// The last of a stream, and no result tells that there is more.
 		case passed[d.seq] == nil:

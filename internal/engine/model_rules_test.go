@@ -77,6 +77,17 @@ func TestRulesOfDelivery(t *testing.T) {
 			[]string{"accepted", "accepted", "accepted"},
 		},
 		{
+			"an operator's result stands for none of its chunks", "operator-complete",
+			plan{
+				strikes: []*strikeOn{
+					{name: fHeaderHeld, route: faults.Follow, brk: faults.Break{Kind: faults.HoldHeader}},
+					{name: fRedirect, route: faults.Page, brk: faults.Break{Kind: faults.Instead, Handler: faults.Redirect()}},
+				},
+				lives: make([]lifePlan, 1),
+			},
+			[]string{"accepted", "accepted"},
+		},
+		{
 			"a head that only the result shows is told as a gap", "run-complete",
 			plan{hole: seq(0), tampers: []func(*world){tamper(faults.Withhold(0, always, nil))}, lives: make([]lifePlan, 1)},
 			[]string{"accepted", "accepted"},

@@ -197,7 +197,13 @@ func (r *run) plainOutput(res *aip.ActionResult) error {
 		return nil // not asked for, or written by an earlier run
 	}
 	rec := record.Chunk{Head: record.NewHead(record.TypeChunk), Kind: aip.KindDone, Source: record.SourceResult, Data: object, Terminal: true}
-	return r.deliver(rec, ops)
+	written := r.written
+	err := r.deliver(rec, ops)
+	if r.operation == "operator" {
+		// It publishes chunks beside its result, so no sequence was written.
+		r.written = written
+	}
+	return err
 }
 
 // learnCapability finds out what an action is that no record names. The rules
