@@ -57,14 +57,14 @@ func (w *world) judge() {
 		final = w.newLife("events", lifePlan{})
 		final.run()
 	}
-	truth := w.observe(w.direct(), true)
+	truth := w.observe("observer", w.direct(), true)
 	if truth.result == nil {
 		w.violate("the undisturbed daemon gives no outcome: %v", truth.err)
 		return
 	}
 	j := &judge{w: w, truth: truth, verdict: truth.result.Verdict, executions: executions}
 	for _, l := range w.lives {
-		if l.kind != "observer" && !l.killed() {
+		if !l.observes() && !l.killed() {
 			j.life(l, l == final)
 		}
 	}
@@ -188,7 +188,7 @@ func (j *judge) text() {
 	joined := map[uint64]delivery{}
 	passed := map[uint64]*life{}
 	for _, l := range w.lives {
-		if l.kind == "observer" {
+		if l.observes() {
 			continue
 		}
 		for _, d := range l.out {
@@ -240,7 +240,7 @@ func (j *judge) text() {
 // result, and lived to tell what was missing.
 func (w *world) settledFromStart() bool {
 	return slices.ContainsFunc(w.lives, func(l *life) bool {
-		return l.kind != "observer" && l.sawAt == nil && !l.killed() && l.refused == "" && len(l.out) > 0 && l.result != nil && l.result.AIPStatus != "" && l.result.ExitCode < 100
+		return !l.observes() && l.sawAt == nil && !l.killed() && l.refused == "" && len(l.out) > 0 && l.result != nil && l.result.AIPStatus != "" && l.result.ExitCode < 100
 	})
 }
 
@@ -263,7 +263,7 @@ func (j *judge) observer() {
 	for _, name := range []string{fConflict, fConflictLast, fAboveTerminal} {
 		before[name] = w.bitesOf(name)
 	}
-	o := w.observe(w.daemon, false)
+	o := w.observe("observer", w.daemon, false)
 	if o.result == nil {
 		w.violate("the observer has no outcome: %v", o.err)
 		return
@@ -277,6 +277,15 @@ func (j *judge) observer() {
 	}
 	if o.result.Verdict != want {
 		w.violate("whoever reads it all must call it %s, not %s (%s)", want, o.result.Verdict, o.result.Reason)
+	}
+	if j.truth.result.AIPStatus == "" {
+		return // there is no result to read
+	}
+	switch r := w.observe("result", w.daemon, false); {
+	case r.result == nil:
+		w.violate("the result has no outcome: %v", r.err)
+	case r.result.Verdict != want:
+		w.violate("whoever reads the result must call it %s, not %s (%s)", want, r.result.Verdict, r.result.Reason)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 type life struct {
 	w     *world
 	n     int
-	kind  string // call, events, observer
+	kind  string // call, events; observer and result read from the start
 	plan  lifePlan
 	from  string
 	keep  bool // a journal is kept
@@ -76,6 +76,9 @@ func (w *world) newLife(kind string, lp lifePlan) *life {
 	return l
 }
 
+// observes reports whether the life only looks, and counts for nothing.
+func (l *life) observes() bool { return l.kind == "observer" || l.kind == "result" }
+
 func (l *life) phase() phase {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,9 +125,12 @@ func (l *life) run() {
 	if w.bug != nil && !l.sound {
 		cfg = w.bug.plant(cfg)
 	}
-	if l.kind == "call" {
+	switch l.kind {
+	case "call":
 		l.result, l.err = engine.Call(l.ctx, cfg, w.callPlan())
-	} else {
+	case "result":
+		l.result, l.err = engine.Result(l.ctx, cfg, engine.ResultPlan{ActionID: w.actionID})
+	default:
 		p := engine.FollowPlan{ActionID: w.actionID, Chunks: true, Follow: true, From: l.from, Wait: l.plan.wait}
 		if l.keep {
 			p.Known, p.View = known, view

@@ -170,7 +170,7 @@ func TestRulesOfDelivery(t *testing.T) {
 			var got []string
 			for _, l := range w.lives {
 				switch {
-				case l.kind == "observer":
+				case l.observes():
 				case l.killed():
 					got = append(got, "-")
 				case l.result == nil:

@@ -29,7 +29,7 @@ func (w *world) decide(x faults.Exchange) faults.Break {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.calm || l != nil && l.kind == "observer" {
+	if w.calm || l != nil && l.observes() {
 		return faults.Break{}
 	}
 	hit := func(name string) func() {

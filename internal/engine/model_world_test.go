@@ -147,7 +147,7 @@ func (w *world) hit(name string, l *life) {
 	if l != nil {
 		phase = l.phase()
 	}
-	w.bite(name, phase, l != nil && l.kind == "observer")
+	w.bite(name, phase, l != nil && l.observes())
 }
 
 func (w *world) bite(name string, p phase, observed bool) {
@@ -253,9 +253,9 @@ func (w *world) skewed(next func(http.ResponseWriter, *http.Request) bool) func(
 }
 
 // observe reads the whole stream of a daemon from its start, with nothing in
-// the way.
-func (w *world) observe(through http.Handler, sound bool) *life {
-	l := w.newLife("observer", lifePlan{})
+// the way: as an observer who follows, or by its result.
+func (w *world) observe(kind string, through http.Handler, sound bool) *life {
+	l := w.newLife(kind, lifePlan{})
 	l.sound = sound
 	l.way = (&faults.Network{Handler: through, HeaderTimeout: modelIdle}).Client()
 	l.from, l.keep = engine.FromStart, false
