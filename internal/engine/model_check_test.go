@@ -109,7 +109,7 @@ func (j *judge) allowed() []string {
 // both sides of it, and a result that keeps no frames. With the frames goes
 // whatever contradicted them.
 func (j *judge) holed() bool {
-	if j.w.plan.hole == nil || !j.w.plan.eventless || j.verdict != fault.Accepted.String() && j.verdict != fault.Conflict.String() {
+	if j.w.plan.hole == nil || !j.frameless() {
 		return false
 	}
 	below, above := false, false
@@ -131,6 +131,9 @@ func (j *judge) life(l *life, final bool) {
 	allowed := j.allowed()
 	if !final {
 		allowed = append(allowed, fault.Pending.String(), fault.Unknown.String())
+		if j.w.plan.holeGo != nil && j.frameless() {
+			allowed = append(allowed, fault.Incomplete.String()) // while the hole was there
+		}
 		if is(fault.Incomplete) && o.Checks.AIPStatus == "missing" && o.State == aip.StateCompleted {
 			allowed = append(allowed, o.Verdict) // it says itself that it could not read the result
 		}
@@ -167,6 +170,15 @@ func (j *judge) life(l *life, final bool) {
 	if final && o.ExitCode != 0 && j.verdict == fault.Accepted.String() && is(fault.Accepted) {
 		l.violate("accepted with exit %d", o.ExitCode)
 	}
+}
+
+// frameless reports whether nothing but chunks speaks for an action that may
+// be accepted, or contradicted: its result keeps no frames.
+func (j *judge) frameless() bool {
+	if j.verdict != fault.Accepted.String() && j.verdict != fault.Conflict.String() {
+		return false
+	}
+	return j.w.plan.eventless || j.w.plan.scenario.Operation == "operator"
 }
 
 // aggregate reports whether the result tells what frames there are.

@@ -77,6 +77,11 @@ func TestRulesOfDelivery(t *testing.T) {
 			[]string{"accepted", "accepted", "accepted"},
 		},
 		{
+			"a hole in an operator's chunks is incomplete, from a call and from a come-back", "operator-complete",
+			plan{hole: seq(2), tampers: []func(*world){tamper(faults.Withhold(2, always, nil))}, lives: make([]lifePlan, 1)},
+			[]string{"incomplete", "incomplete"},
+		},
+		{
 			"an operator's result stands for none of its chunks", "operator-complete",
 			plan{
 				strikes: []*strikeOn{

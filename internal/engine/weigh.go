@@ -22,7 +22,7 @@ func (r *run) weigh(ctx context.Context, f found) error {
 	if res == nil || res.Output == nil || !res.Output.HasEvents {
 		// The chunks are all the evidence there is, also of how a failure is
 		// read: by its last named frame.
-		needed := res != nil && verdict.Streams(r.operation) && (res.Status == aip.StatusCompleted || !r.fol.FromStart())
+		needed := res != nil && r.publishes() && (res.Status == aip.StatusCompleted || !r.fol.FromStart())
 		if err := r.reread(ctx, needed); err != nil {
 			return err
 		}
@@ -185,6 +185,12 @@ func frameKind(f aip.Frame) string {
 	return aip.KindData
 }
 
+// publishes reports whether the operation publishes chunks: the streams do,
+// and so does the operator, whose result retains none of them.
+func (r *run) publishes() bool {
+	return verdict.Streams(r.operation) || r.operation == "operator"
+}
+
 // plainOutput shows the result of an operation that does not stream.
 func (r *run) plainOutput(res *aip.ActionResult) error {
 	if res == nil || res.Output == nil || res.Output.Aggregate() || verdict.Streams(r.operation) {
@@ -199,7 +205,7 @@ func (r *run) plainOutput(res *aip.ActionResult) error {
 	rec := record.Chunk{Head: record.NewHead(record.TypeChunk), Kind: aip.KindDone, Source: record.SourceResult, Data: object, Terminal: true}
 	written := r.written
 	err := r.deliver(rec, ops)
-	if r.operation == "operator" {
+	if r.publishes() {
 		// It publishes chunks beside its result, so no sequence was written.
 		r.written = written
 	}
