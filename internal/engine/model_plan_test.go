@@ -335,7 +335,12 @@ func (p *plan) draw(name string, rnd *rand.Rand, o oracle) {
 	case fOldHTTP:
 		strike(pick(rnd, somewhere(), faults.Submit), faults.Break{Kind: faults.Old})
 	case fSlow:
-		strike(pick(rnd, somewhere(), faults.Submit), faults.Break{Kind: faults.Slow, Step: 1 + rnd.IntN(900), Every: pick(rnd, time.Millisecond, 100*time.Millisecond, 3*time.Second)})
+		// Slow, and not for ever: nothing bounds a body that still comes.
+		b := faults.Break{Kind: faults.Slow, Step: 1 + rnd.IntN(50), Every: time.Millisecond}
+		if rnd.IntN(2) == 0 {
+			b.Step, b.Every = 400+rnd.IntN(900), time.Second
+		}
+		strike(pick(rnd, somewhere(), faults.Submit), b)
 	default:
 		p.drawLasting(name, rnd, text)
 	}
