@@ -63,7 +63,7 @@ nothing ran because of this call; see ` + "`aipctl help exit-codes`" + `.`,
 			raw, rest := takeURL(args)
 			o.urlArg = raw
 			if len(rest) == 0 {
-				if env := r.Env("AIP_CAPABILITY_ID"); env != "" {
+				if env := r.Env(envCapability); env != "" {
 					rest = []string{env}
 				}
 			}

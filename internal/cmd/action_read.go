@@ -27,7 +27,7 @@ type target struct {
 func (r *run) takeTarget(cmd *cobra.Command, args []string, env bool) (target, error) {
 	raw, rest := takeURL(args)
 	if len(rest) == 0 && env {
-		if id := r.Env("AIP_ACTION_ID"); id != "" {
+		if id := r.Env(envAction); id != "" {
 			rest = []string{id}
 		}
 	}

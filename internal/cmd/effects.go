@@ -25,7 +25,7 @@ const effectDrain = 2 * time.Second
 
 // hiddenFromEffects are the variables that an effect check does not get: it
 // confirms an effect, and needs no token of ours for that.
-var hiddenFromEffects = []string{"AIP_TOKEN", "AIP_TOKEN_FILE", "GETAIP_NATIVE_BEARER_TOKEN_FILE"}
+var hiddenFromEffects = []string{envToken, envTokenFile, envTokenFilePeer}
 
 // effectChecks makes the runner of the given commands; nil for none. Each is
 // run by the shell with the outcome record on its stdin, one after the other,

@@ -200,7 +200,7 @@ func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 	}
 	raw := first(arg, o.url)
 	if raw == "" && !o.changed("url") {
-		raw = r.Env("AIP_URL")
+		raw = r.Env(envURL)
 	}
 	if raw == "" {
 		return nil, usageError("url.missing", "no daemon is named").
@@ -213,10 +213,10 @@ func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 	d := &daemon{base: base, url: base.String()}
 	source := identity.TokenSource{File: first(o.tokenFile, o.tokenFilePeer)}
 	if source.File == "" {
-		source.File = first(r.Env("AIP_TOKEN_FILE"), r.Env("GETAIP_NATIVE_BEARER_TOKEN_FILE"))
+		source.File = first(r.Env(envTokenFile), r.Env(envTokenFilePeer))
 	}
 	if source.File == "" {
-		source.Env = r.Env("AIP_TOKEN")
+		source.Env = r.Env(envToken)
 	}
 	d.tokenFile = source.File
 	token, err := source.Load()
@@ -228,7 +228,7 @@ func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 			WithHint("use https://, or give --allow-plaintext if the path to the host is safe")
 	}
 	d.principal = identity.Fingerprint(token)
-	d.caFile = first(o.caFile, o.caFilePeer, r.Env("GETAIP_NATIVE_TLS_CA_FILE"))
+	d.caFile = first(o.caFile, o.caFilePeer, r.Env(envCAFilePeer))
 	redact := sanitize.NewRedactor(token.Reveal())
 	d.client, err = client.New(client.Options{
 		Base: base, CAFile: d.caFile,
@@ -248,11 +248,11 @@ func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 // taken out of everything on stderr, whoever put them there.
 func (r *run) secrets() []string {
 	var out []string
-	source := identity.TokenSource{File: first(r.opts.tokenFile, r.opts.tokenFilePeer, r.Env("AIP_TOKEN_FILE"), r.Env("GETAIP_NATIVE_BEARER_TOKEN_FILE"))}
+	source := identity.TokenSource{File: first(r.opts.tokenFile, r.opts.tokenFilePeer, r.Env(envTokenFile), r.Env(envTokenFilePeer))}
 	if t, err := source.Load(); err == nil && !t.IsZero() {
 		out = append(out, t.Reveal())
 	}
-	if v := strings.TrimSpace(r.Env("AIP_TOKEN")); v != "" {
+	if v := strings.TrimSpace(r.Env(envToken)); v != "" {
 		out = append(out, v)
 	}
 	return out
@@ -341,7 +341,7 @@ func (r *run) journal() (*state.File, string, error) {
 	}
 	given := path != ""
 	if path == "" {
-		path = r.Env("AIPCTL_STATE")
+		path = r.Env(envState)
 		given = path != ""
 	}
 	if path == stateOff {
