@@ -8,6 +8,7 @@ import (
 	"github.com/aipctl/aipctl/internal/cursor"
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/hermes"
 	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
@@ -258,21 +259,34 @@ func (r *run) runCancel(ctx context.Context, s session, reason string) error {
 func (s session) action() *state.Action { return s.known.action(s.id) }
 
 // operation names the operation of the action: from the record of its submit,
-// else as the daemon's durable view has it; empty when neither tells.
+// else as the daemon's durable view has it, else from the first chunk, since
+// the view of an action that runs names no capability. Empty when none tells.
 func (s session) operation(ctx context.Context) string {
 	if a := s.action(); a != nil && a.Intent != nil {
 		return a.Intent.Operation
 	}
 	st, err := s.client.Status(ctx, s.id)
-	if err != nil || st.CapabilityID == "" {
+	if err != nil {
 		return "" // the cancel itself will say what is amiss
 	}
-	c, err := identity.ParseCapability(st.CapabilityID)
+	if c, err := identity.ParseCapability(st.CapabilityID); err == nil {
+		return c.Operation
+	}
+	page, err := s.client.Page(ctx, aip.EventsQuery{ActionID: s.id, IncludeChunks: true, Limit: firstChunks}, aip.Decoding{})
 	if err != nil {
 		return ""
 	}
-	return c.Operation
+	for i := range page.Chunks {
+		if op := hermes.Operation(&page.Chunks[i]); op != "" {
+			return op
+		}
+	}
+	return ""
 }
+
+// firstChunks is how much of a stream is read to learn which operation wrote
+// it: events share the page with the chunks.
+const firstChunks = 20
 
 // cancelSink shows the outcome as what became of the cancellation.
 type cancelSink struct{ *render.Renderer }

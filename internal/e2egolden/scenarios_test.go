@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -177,6 +178,7 @@ func TestCancelOfAFollowedRun(t *testing.T) {
 		{"an answer that is none is no", true, "", nil, 2, true},
 		{"a terminal is asked, and yes is yes", true, "y\n", nil, 0, true},
 		{"--yes needs no answer", false, "", []string{"--yes"}, 0, false},
+		{"a state file that does not know it: the first chunk tells", false, "", []string{"--state", filepath.Join(t.TempDir(), "other.jsonl")}, 2, false},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			t.Parallel()

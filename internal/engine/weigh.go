@@ -235,13 +235,8 @@ func guessOperation(capability string, f found) string {
 		return f.result.Output.Operation
 	}
 	for i := range f.frames {
-		for _, op := range hermes.Frame(&f.frames[i]) {
-			switch op.(type) {
-			case transcript.Response:
-				return "responses_stream"
-			case transcript.Finish:
-				return "chat_stream"
-			}
+		if op := hermes.FrameOperation(&f.frames[i]); op != "" {
+			return op
 		}
 	}
 	return ""
