@@ -111,7 +111,7 @@ func (r *run) noResult(ctx context.Context, err error) (f found, again bool) {
 		// terminal state has one on its way.
 		again := f.state != aip.StateCancelled && f.state != aip.StateExpired && (r.terminal || aip.TerminalState(r.state))
 		return f, again
-	case remote.Status >= 500 || remote.Status == 408 || remote.Status == 429:
+	case !refusal(err):
 		return r.byState(ctx, "the result could not be read: "+remote.Error(), true), true
 	}
 	return r.byState(ctx, "the result could not be read: "+remote.Error(), true), false

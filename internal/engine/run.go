@@ -59,6 +59,7 @@ type run struct {
 	responseID  string
 
 	state    string // last lifecycle state read
+	refused  bool   // the last read of the state was refused
 	warnings []verdict.Warning
 
 	// silent takes chunks as evidence and shows none of them.

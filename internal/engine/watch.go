@@ -328,9 +328,11 @@ func (w *wait) readStatus() ending {
 	return going
 }
 
-// readState reads the lifecycle state once; a failed read says nothing.
+// readState reads the lifecycle state once; a failed read says nothing of the
+// action.
 func (r *run) readState(ctx context.Context) ending {
 	st, err := r.cfg.Net.Status(ctx, r.id)
+	r.refused = refusal(err)
 	if err != nil {
 		return going
 	}
@@ -345,6 +347,13 @@ func (r *run) readState(ctx context.Context) ending {
 		return atTerminal
 	}
 	return going
+}
+
+// refusal reports whether err is an answer of the daemon that will not change
+// by itself, and no trouble on the way.
+func refusal(err error) bool {
+	var remote *aip.RemoteError
+	return errors.As(err, &remote) && remote.Status < 500 && remote.Status != 408 && remote.Status != 429
 }
 
 // interrupt handles the first signal.
@@ -426,11 +435,15 @@ func (r *run) waitedOut(ctx context.Context, submitOpen bool) (verdict.Reading, 
 		return fault.Pending, "the action's state is " + r.state
 	case aip.StatePendingApproval:
 		return fault.Pending, "the action waits for an approval"
-	case "":
+	}
+	if r.refused { // what the chunks say is older than this answer
 		return fault.Unknown, "the daemon does not answer for this action"
 	}
 	if age := r.cfg.Now().Sub(r.lastNew); !r.lastNew.IsZero() && r.cfg.Idle > 0 && age <= r.cfg.Idle {
 		return fault.Pending, fmt.Sprintf("a chunk came %s ago, so the action runs", age.Round(time.Second))
+	}
+	if r.state == "" {
+		return fault.Unknown, "the daemon does not answer for this action"
 	}
 	return fault.Unknown, "the daemon's state reads " + r.state + ", which is no proof that nothing ran or runs"
 }

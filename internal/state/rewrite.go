@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Merged says what [File.Merge] did.
@@ -178,7 +180,8 @@ func (f *File) keepCopy(w *writer, path, backup string) error {
 
 // replace writes the lines to a file of its own name and gives it the path.
 func (f *File) replace(w *writer, path string, lines []rawLine) error {
-	temp := path + "." + newRecordID()[:16] + ".tmp"
+	sweep(path)
+	temp := path + "." + newRecordID()[:tempMark] + tempSuffix
 	err := f.create(temp, func(out io.Writer) error {
 		for _, l := range lines {
 			if _, err := out.Write(append(l.text, '\n')); err != nil {
@@ -198,6 +201,27 @@ func (f *File) replace(w *writer, path string, lines []rawLine) error {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return f.syncFolder(filepath.Dir(path))
+}
+
+const (
+	tempSuffix = ".tmp"
+	tempMark   = 16 // hex digits between the name of the file and tempSuffix
+)
+
+// sweep removes what a rewrite that was killed left beside path. It is called
+// under the lock, so none of it is in use; what cannot be removed harms nobody.
+func sweep(path string) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		mark, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		mark, temp := strings.CutSuffix(mark, tempSuffix)
+		if _, err := hex.DecodeString(mark); ok && temp && err == nil && len(mark) == tempMark && e.Type().IsRegular() {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
 }
 
 // create writes a new file in full, flushed, or leaves none.

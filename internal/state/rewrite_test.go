@@ -67,3 +67,24 @@ func TestRewriteLeavesOutWhatIsDroppedAndKeepsTheDamagedFile(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 }
+
+func TestRewriteSweepsWhatAKilledOneLeft(t *testing.T) {
+	path := place(t, sound(t))
+	names := map[string]bool{ // and whether it stays
+		".0123456789abcdef.tmp": false, ".0123456789abcdeg.tmp": true, ".0123456789abcd.tmp": true,
+		".tmp": true, ".0123456789abcdef": true, ".lock.0123456789abcdef.tmp": true,
+	}
+	for name := range names {
+		if err := os.WriteFile(path+name, []byte("half a li"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := New(path).Rewrite(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, stays := range names {
+		if _, err := os.Stat(path + name); (err == nil) != stays {
+			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
+		}
+	}
+}
