@@ -41,6 +41,7 @@ const (
 	uax29   = "github.com/clipperhouse/uax29/v2"
 	flock   = "github.com/gofrs/flock"
 	uuid    = "github.com/google/uuid"
+	gojq    = "github.com/itchyny/gojq"
 	jsonExp = "github.com/go-json-experiment/json"
 	gointer = "github.com/rogpeppe/go-internal"
 )
@@ -51,7 +52,7 @@ var rooms = map[string]room{
 	"internal/cmd": {
 		inside: []string{
 			"aip", "client", "config", "contract", "cursor", "devserver", "engine", "fault", "follow", "hermes",
-			"identity", "record", "render", "sanitize", "state", "transcript", "verdict",
+			"identity", "jq", "record", "render", "sanitize", "state", "transcript", "verdict",
 		},
 		outside: []string{cobra, pflag, isatty, xterm, jsonExp},
 	},
@@ -67,11 +68,12 @@ var rooms = map[string]room{
 	"internal/idle":     {},
 	"internal/contract": {inside: []string{"aip", "client", "fault"}, outside: []string{jsonExp}},
 	"internal/config":   {inside: []string{"fault"}},
+	"internal/jq":       {inside: []string{"fault"}, outside: []string{gojq}},
 	"internal/cursor":   {inside: []string{"state"}},
 	"internal/identity": {inside: []string{"fault", "state"}, outside: []string{uuid, jsonExp}},
 	"internal/state":    {inside: []string{"fault"}, outside: []string{flock, jsonExp}},
 	"internal/render": {
-		inside:  []string{"aip", "fault", "record", "sanitize", "transcript", "verdict"},
+		inside:  []string{"aip", "fault", "jq", "record", "sanitize", "transcript", "verdict"},
 		outside: []string{color, isatty, xterm, xansi, jsonExp},
 	},
 

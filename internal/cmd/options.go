@@ -14,6 +14,7 @@ import (
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
+	"github.com/aipctl/aipctl/internal/jq"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/state"
@@ -44,8 +45,10 @@ type globalOptions struct {
 	includeRaw     bool
 	showLabels     bool
 	showErrors     bool
+	jq             string
 
-	flags *pflag.FlagSet // to tell a flag that was given from its default
+	filter *jq.Filter     // what --jq says; nil without it
+	flags  *pflag.FlagSet // to tell a flag that was given from its default
 }
 
 func newGlobalOptions() *globalOptions { return &globalOptions{} }
@@ -72,6 +75,7 @@ func (o *globalOptions) bind(root *cobra.Command) {
 	f.BoolVar(&o.allowPlaintext, "allow-plaintext", false, "let a token cross http:// to a host that is not this machine")
 	f.BoolVar(&o.yes, "yes", false, "answer yes where a command would ask")
 	f.BoolVar(&o.includeRaw, "include-raw", false, "keep raw_data in chunk records")
+	f.StringVar(&o.jq, "jq", "", "print what this jq `EXPRESSION` makes of each record; needs -o json or jsonl")
 	f.BoolVar(&o.showLabels, "show-labels", false, "show tool labels, which are raw commands, without a terminal too")
 	f.BoolVar(&o.showErrors, "show-provider-errors", false, "show messages of provider errors without a terminal too")
 }
@@ -122,6 +126,21 @@ func (o *globalOptions) formatFromArgs(args []string) render.Format {
 	return f
 }
 
+// compileFilter reads --jq before anything is done, so that a wrong expression
+// costs nothing.
+func (o *globalOptions) compileFilter() error {
+	if !o.changed("jq") {
+		return nil
+	}
+	if o.output == render.Text.String() {
+		return usageError("usage.jq", "--jq works on records, and text has none").
+			WithHint("add -o jsonl for one record a line, or -o json for one document")
+	}
+	var err error
+	o.filter, err = jq.Compile(o.jq)
+	return err
+}
+
 // check refuses values that no command can work with.
 func (o *globalOptions) check() error {
 	if _, err := render.ParseFormat(o.output); err != nil {
@@ -155,7 +174,7 @@ func (o *globalOptions) check() error {
 			return usageError("usage.file", "--%s and --%s name two different files", pair[0], pair[1])
 		}
 	}
-	return nil
+	return o.compileFilter()
 }
 
 func first(values ...string) string {
@@ -324,7 +343,7 @@ func (r *run) renderer() *render.Renderer {
 		Stdout: r.Stdout, Stderr: r.redacted(r.Stderr), Format: format, StdoutTTY: r.StdoutTTY, StderrTTY: r.StderrTTY,
 		Color: r.opts.colorMode(), Env: r.Env, Quiet: r.opts.quiet, Verbose: r.opts.verbose,
 		ShowLabels: r.opts.showLabels, ShowProviderErrors: r.opts.showErrors, IncludeRaw: r.opts.includeRaw,
-		Width: r.Width, Now: r.Now,
+		Filter: r.opts.filter, Width: r.Width, Now: r.Now,
 	})
 	r.abandon(out.Abandon)
 	return out

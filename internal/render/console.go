@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aipctl/aipctl/internal/jq"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/charmbracelet/x/ansi"
 )
@@ -23,6 +24,7 @@ const (
 type console struct {
 	out     *stdout
 	err     io.Writer
+	filter  *jq.Filter // of records; nil passes them on
 	place   place
 	palette palette
 	width   func() int
@@ -42,6 +44,7 @@ func newConsole(o Options) *console {
 	return &console{
 		out:     newStdout(o.Stdout),
 		err:     o.Stderr,
+		filter:  o.Filter,
 		place:   placeOf(o),
 		palette: newPalette(UseColor(o.Color, o.Format, o.Env, o.StderrTTY)),
 		width:   o.Width,
@@ -71,8 +74,16 @@ func (c *console) clean(s string) error {
 	return c.out.write([]byte(s))
 }
 
-// record writes one line of JSON to stdout.
+// record writes one line of JSON to stdout, or what the filter makes of it. A
+// filter that fails is an output that did not take everything: nothing is
+// written after it.
 func (c *console) record(line []byte) error {
+	if c.filter != nil && c.out.err == nil {
+		var err error
+		if line, err = c.filtered(line); err != nil {
+			return c.out.fail(err)
+		}
+	}
 	c.erase()
 	return c.out.write(line)
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
@@ -258,6 +259,9 @@ func writeOutcome(con *console, o *verdict.Outcome, full bool) error {
 		}
 	}
 	short.ExitCode = exitAfter(short.ExitCode, failed)
+	if f := fault.As(failed); f.Class == fault.Output && !strings.Contains(short.Reason, f.Message) {
+		short.Reason = strings.TrimSuffix(f.Message+"; "+short.Reason, "; ")
+	}
 	b, err := encodeOutcome(short)
 	if err != nil {
 		return err

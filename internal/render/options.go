@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/jq"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/verdict"
 )
@@ -60,6 +61,7 @@ type Options struct {
 	ShowLabels           bool             // labels of tools without a terminal too; they are raw commands
 	ShowProviderErrors   bool             // messages of provider errors without a terminal too
 	IncludeRaw           bool             // raw_data in chunk records
+	Filter               *jq.Filter       // what is printed of each record; nil is all of it
 	Width                func() int       // of the terminal, in cells; nil and 0 read as 80
 	Now                  func() time.Time // nil is time.Now
 }

@@ -1,10 +1,10 @@
 package render
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
-	"sync"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/fault"
@@ -12,13 +12,17 @@ import (
 
 // stdout is the only way to standard output. Its first error stays.
 type stdout struct {
-	w    io.Writer
-	err  *fault.Error
-	gone chan struct{}
-	once sync.Once
+	w       io.Writer
+	err     *fault.Error
+	gone    context.Context // ends when stdout is abandoned
+	abandon context.CancelFunc
 }
 
-func newStdout(w io.Writer) *stdout { return &stdout{w: w, gone: make(chan struct{})} }
+func newStdout(w io.Writer) *stdout {
+	s := &stdout{w: w}
+	s.gone, s.abandon = context.WithCancel(context.Background())
+	return s
+}
 
 // write hands p to the operating system in one Write. The call itself is made
 // beside, for a pipe that nobody empties blocks for ever and a file of the
@@ -39,7 +43,7 @@ func (s *stdout) write(p []byte) error {
 	select {
 	case r := <-done:
 		s.err = writeFault(r.n, len(p), r.err)
-	case <-s.gone:
+	case <-s.gone.Done():
 		last := time.NewTimer(lastPatience)
 		defer last.Stop()
 		select {
@@ -65,7 +69,15 @@ func (s *stdout) failure() error {
 	return s.err
 }
 
-func (s *stdout) abandon() { s.once.Do(func() { close(s.gone) }) }
+// fail keeps what went wrong before anything could be written.
+func (s *stdout) fail(err error) error {
+	if s.err == nil {
+		if s.err = fault.As(err); s.err == nil {
+			s.err = fault.New(fault.Output, "output.write", "stdout could not be written in full").Wrap(err)
+		}
+	}
+	return s.failure()
+}
 
 func abandoned() *fault.Error {
 	return fault.New(fault.Output, "output.abandoned", "stdout was given up while its reader did not read")
