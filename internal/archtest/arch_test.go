@@ -52,7 +52,7 @@ var rooms = map[string]room{
 	"internal/cmd": {
 		inside: []string{
 			"aip", "client", "config", "contract", "cursor", "devserver", "engine", "fault", "follow", "hermes",
-			"identity", "jq", "record", "render", "sanitize", "state", "transcript", "verdict",
+			"identity", "jq", "manual", "record", "render", "sanitize", "state", "transcript", "verdict",
 		},
 		outside: []string{cobra, pflag, isatty, xterm, jsonExp},
 	},
@@ -78,6 +78,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/fault":      {pure: true},
+	"internal/manual":     {pure: true},
 	"internal/aip":        {inside: []string{"fault"}, outside: []string{jsonExp}, pure: true},
 	"internal/transcript": {inside: []string{"aip"}, outside: []string{jsonExp}, pure: true},
 	"internal/hermes":     {inside: []string{"aip", "transcript"}, outside: []string{jsonExp}, pure: true},

@@ -45,38 +45,40 @@ type callOptions struct {
 
 func newCallCmd(r *run) *cobra.Command {
 	o := &callOptions{}
-	c := &cobra.Command{
-		Use:   "call [URL] CAPABILITY (--input JSON|@FILE|- | --prompt TEXT|@FILE|-)",
-		Short: "Submit an action, follow it, and exit by how it ended",
-		Long: `Records the intent in the state file, submits the action once, follows its
-stream, shows the answer, and settles.
-
-It never submits the same intent again by itself: after a lost reply it only
-reads. Ctrl-C stops the watching, not the action.
-
-Exit codes: 0 only when every check passed; 2, 3, 4, 12, 13 and 14 say that
-nothing ran because of this call; see ` + "`aipctl help exit-codes`" + `.`,
-		Example: `  aipctl action call http://127.0.0.1:8700 cap:hermes_agent:lab:chat_stream --prompt 'Say hello'
-  aipctl action call chat_stream --endpoint lab --input @request.json -o jsonl`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			raw, rest := takeURL(args)
-			o.urlArg = raw
-			if len(rest) == 0 {
-				if env := r.Env(envCapability); env != "" {
-					rest = []string{env}
-				}
-			}
-			if err := argCount(cmd, rest, 1, 1, "the capability"); err != nil {
-				return err
-			}
-			o.capability = rest[0]
+	c := r.leaf(&cobra.Command{
+		Use:  "call [URL] CAPABILITY (--input JSON|@FILE|- | --prompt TEXT|@FILE|-)",
+		Args: func(cmd *cobra.Command, args []string) error { return o.takeArgs(r, cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
 			o.inputGiven, o.promptGiven = f.Changed("input"), f.Changed("prompt")
 			o.actionGiven, o.keyGiven, o.timeGiven = f.Changed("action-id"), f.Changed("idempotency-key"), f.Changed("timeout")
 			return r.runCall(cmd.Context(), cmd, o)
 		},
-	}
+	}, page{
+		Purpose: "Submit an action, follow it, and exit by how it ended",
+		About: `Records the intent in the state file, submits the action once, follows its
+stream, shows the answer, and settles. The daemon is the URL, or --url, or
+AIP_URL; the capability may come from AIP_CAPABILITY_ID.
+
+The input is sent as it is given with --input, or is the smallest right one for
+the text of --prompt. Whatever a daemon would refuse is refused before anything
+is sent.`,
+		Never: `It never submits the same intent again by itself: after a lost reply it only
+reads. Ctrl-C stops the watching, not the action. The end of a text or of a
+stream is never taken for success.`,
+		Examples: []example{
+			{"ask, and watch the answer", "aipctl action call cap:hermes_agent:lab:chat_stream --prompt 'Say hello'"},
+			{"in a script: records on stdout, one outcome at the end", "aipctl action call http://127.0.0.1:8700 chat_stream --endpoint lab \\\n  --input @request.json -o jsonl"},
+			{"accept only when a tool ran and a file is there", "aipctl action call cap:hermes_agent:lab:chat_stream --prompt @task.txt \\\n  --require-tool write_file --effect-check 'test -s report.md'"},
+			{"see what would be sent", "aipctl action call chat_stream --endpoint lab --prompt Hello --dry-run"},
+		},
+		Exits: verdictExits(
+			exit{fault.Accepted, "every applicable check passed; with --detach, the action was queued; with --dry-run, it could be sent"},
+			exit{fault.Unavailable, "the daemon was not reached, and nothing ran because of this call"},
+			exit{fault.Rejected, "refused before anything ran because of this call"},
+		),
+		See: []string{"action events", "action cancel", "action result", "demo", "help exit-codes"},
+	})
 	f := c.Flags()
 	f.StringVar(&o.input, "input", "", "the action's input: a JSON object, @`FILE`, or - for stdin; sent as given")
 	f.StringVar(&o.prompt, "prompt", "", "a `TEXT` to build the smallest right input from, @FILE, or - (@@ for a leading @)")
@@ -92,6 +94,22 @@ nothing ran because of this call; see ` + "`aipctl help exit-codes`" + `.`,
 	f.StringArrayVar(&o.effects, "effect-check", nil, "a shell `COMMAND` that must exit 0 once all other checks passed; it gets the outcome on stdin; may be repeated")
 	f.BoolVar(&o.failOnWarn, "fail-on-warning", false, "a warning makes the verdict incomplete")
 	return c
+}
+
+// takeArgs reads [URL] CAPABILITY; AIP_CAPABILITY_ID may stand in for the
+// second.
+func (o *callOptions) takeArgs(r *run, cmd *cobra.Command, args []string) error {
+	raw, rest := takeURL(args)
+	if len(rest) == 0 {
+		if env := r.Env(envCapability); env != "" {
+			rest = []string{env}
+		}
+	}
+	if err := argCount(cmd, rest, 1, 1, "the capability"); err != nil {
+		return err
+	}
+	o.urlArg, o.capability = raw, rest[0]
+	return nil
 }
 
 // prepared is a call that has passed every check.

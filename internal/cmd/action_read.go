@@ -38,6 +38,14 @@ func (r *run) takeTarget(cmd *cobra.Command, args []string, env bool) (target, e
 	return target{raw, rest[0]}, identity.ParseActionID(rest[0])
 }
 
+// targetArgs refuses what is not [URL] ACTION.
+func (r *run) targetArgs(env bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		_, err := r.takeTarget(cmd, args, env)
+		return err
+	}
+}
+
 // session is a command's way to one action: the daemon, what the state file
 // knows of it, and where to show it.
 type session struct {
@@ -84,24 +92,31 @@ type eventsOptions struct {
 
 func newEventsCmd(r *run) *cobra.Command {
 	o := &eventsOptions{}
-	c := &cobra.Command{
-		Use:   "events [URL] ACTION [--follow] [--include-chunks]",
-		Short: "Read or follow the durable events of an action",
-		Long: `Reads the events of an action that exists. With --follow it waits for the end
-and settles like a call; with --follow --include-chunks it shows the answer like
-one too, from where the last reading stopped.
-
-It never submits or cancels anything.
-
-Exit codes: with --follow those of ` + "`aipctl action call`" + `; without, 0 once the pages
-were read.`,
-		Example: `  aipctl action events act_0198c0ffee --follow --include-chunks
-  aipctl action events http://127.0.0.1:8700 act_0198c0ffee -o jsonl`,
-		Args: cobra.ArbitraryArgs,
+	c := r.leaf(&cobra.Command{
+		Use:  "events [URL] ACTION [--follow] [--include-chunks]",
+		Args: r.targetArgs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, true, func(ctx context.Context, s session) error { return r.runEvents(ctx, s, o) })
 		},
-	}
+	}, page{
+		Purpose: "Read or follow the durable events of an action",
+		About: `Reads the events of an action that exists. With --follow it waits for the end
+and settles like a call; with --follow --include-chunks it shows the answer like
+one too, from where the last reading stopped. The action may come from
+AIP_ACTION_ID.`,
+		Never: `It never submits or cancels anything, and never prints twice what was written
+out before, unless told to with --from start.`,
+		Examples: []example{
+			{"come back to an answer, from any terminal", "aipctl action events act_0198c0ffee --follow --include-chunks"},
+			{"the whole stream again, as records", "aipctl action events act_0198c0ffee --follow --include-chunks --from start \\\n  -o jsonl"},
+			{"only what there is now", "aipctl action events http://127.0.0.1:8700 act_0198c0ffee"},
+		},
+		Exits: verdictExits(
+			exit{fault.Accepted, "every applicable check passed; without --follow, the pages were read"},
+			exit{fault.Unavailable, "the daemon was not reached, and no submit is recorded"},
+		),
+		See: []string{"action result", "action status", "action cancel", "help exit-codes"},
+	})
 	f := c.Flags()
 	f.BoolVar(&o.follow, "follow", false, "wait for the end, and settle")
 	f.BoolVar(&o.chunks, "include-chunks", false, "show the answer too")
@@ -147,23 +162,30 @@ func warnings(code string, messages []string) []verdict.Warning {
 }
 
 func newStatusCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use:   "status [URL] ACTION",
-		Short: "Read the durable view of an action",
-		Long: `Reads the state of an action as the daemon reports it. A streaming action that
-runs reads unknown until it has ended, and so does one that was never seen:
-unknown is no proof that nothing ran.
-
-It never waits for a result and never judges one; see ` + "`aipctl action result`" + `.
-
-Exit codes: 0, and 9 when the state is unknown.`,
-		Example: `  aipctl action status act_0198c0ffee
-  aipctl action status http://127.0.0.1:8700 act_0198c0ffee -o json`,
-		Args: cobra.ArbitraryArgs,
+	return r.leaf(&cobra.Command{
+		Use:  "status [URL] ACTION",
+		Args: r.targetArgs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, true, r.runStatus)
 		},
-	}
+	}, page{
+		Purpose: "Read the durable view of an action",
+		About: `Reads the state of an action as the daemon reports it. A streaming action that
+runs reads unknown until it has ended, and so does one that was never seen:
+unknown is no proof that nothing ran. The action may come from AIP_ACTION_ID.`,
+		Never: "It never judges a result; `aipctl action result` does. It never submits anything.",
+		Examples: []example{
+			{"how it stands", "aipctl action status act_0198c0ffee"},
+			{"for a script", "aipctl action status http://127.0.0.1:8700 act_0198c0ffee -o json"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "the state was read"},
+			{fault.Unavailable, "the daemon was not reached, or nothing ran because the submit never left"},
+			{fault.Auth, "the token was refused, or cannot be read"},
+			{fault.Unknown, "the daemon says unknown, which proves nothing"},
+		},
+		See: []string{"action result", "action events", "help exit-codes"},
+	})
 }
 
 func (r *run) runStatus(ctx context.Context, s session) error {
@@ -185,23 +207,29 @@ func (r *run) runStatus(ctx context.Context, s session) error {
 }
 
 func newResultCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use:   "result [URL] ACTION [--wait D]",
-		Short: "Read and judge the stored result of an action",
-		Long: `Reads the stored result and judges it like a call, with the chunks that the
-daemon keeps as evidence. With --wait it polls until there is one.
-
-It never moves the saved cursor and never submits anything.
-
-Exit codes: those of ` + "`aipctl action call`" + `; 8 while there is no result, 9 when the daemon
-does not know the action.`,
-		Example: `  aipctl action result act_0198c0ffee
-  aipctl action result act_0198c0ffee --wait 2m -o json`,
-		Args: cobra.ArbitraryArgs,
+	return r.leaf(&cobra.Command{
+		Use:  "result [URL] ACTION [--wait TIME]",
+		Args: r.targetArgs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, true, r.runResult)
 		},
-	}
+	}, page{
+		Purpose: "Read and judge the stored result of an action",
+		About: `Reads the stored result and judges it like a call, with the chunks that the
+daemon keeps as evidence. With --wait it polls until there is one. The action
+may come from AIP_ACTION_ID.`,
+		Never: `It never moves the saved cursor and never submits anything.`,
+		Examples: []example{
+			{"how it ended", "aipctl action result act_0198c0ffee"},
+			{"wait for the end, then one document", "aipctl action result act_0198c0ffee --wait 2m -o json"},
+		},
+		Exits: verdictExits(
+			exit{fault.Unavailable, "the daemon was not reached, and no submit is recorded"},
+			exit{fault.Pending, "there is no result yet"},
+			exit{fault.Unknown, "the daemon does not know the action, or nobody can tell how it ended"},
+		),
+		See: []string{"action events", "action status", "help exit-codes"},
+	})
 }
 
 func (r *run) runResult(ctx context.Context, s session) error {
@@ -213,25 +241,34 @@ func (r *run) runResult(ctx context.Context, s session) error {
 
 func newCancelCmd(r *run) *cobra.Command {
 	reason := ""
-	c := &cobra.Command{
-		Use:   "cancel [URL] ACTION [--reason TEXT] [--wait D]",
-		Short: "Ask for the end of an action, and read what became of it",
-		Long: `Requests the cancellation, then reads the state as the daemon reports it: the
-answer to the request is an acknowledgement and no outcome. Without --wait it
-waits 10 seconds for the end; --wait 0 does not wait.
-
-It undoes nothing: model calls, messages and memory writes that were made stay.
-
-Exit codes: 0 cancelled, or acknowledged and not waited for; 12 it had ended
-otherwise; 8 acknowledged but not ended within the wait; 13 not known there;
-4 refused; 9 no answer, the action may stop all the same.`,
-		Example: `  aipctl action cancel act_0198c0ffee --reason 'no longer needed'
-  aipctl action cancel http://127.0.0.1:8700 act_0198c0ffee --wait 30s`,
-		Args: cobra.ArbitraryArgs,
+	c := r.leaf(&cobra.Command{
+		Use:  "cancel [URL] ACTION [--reason TEXT] [--wait TIME]",
+		Args: r.targetArgs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, false, func(ctx context.Context, s session) error { return r.runCancel(ctx, s, reason) })
 		},
-	}
+	}, page{
+		Purpose: "Ask for the end of an action, and read what became of it",
+		About: `Requests the cancellation, then reads the state as the daemon reports it: the
+answer to the request is an acknowledgement and no outcome. Without --wait it
+waits 10 seconds for the end; --wait 0 does not wait.`,
+		Never: `It never undoes anything: model calls, messages and memory writes that were made
+stay. It never takes an action from AIP_ACTION_ID: what is to be stopped is
+named.`,
+		Examples: []example{
+			{"stop it, and say why", "aipctl action cancel act_0198c0ffee --reason 'no longer needed'"},
+			{"give it half a minute to end", "aipctl action cancel http://127.0.0.1:8700 act_0198c0ffee --wait 30s"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "cancelled, or acknowledged and not waited for"},
+			{fault.Auth, "refused: the token, a scope or the tenant"},
+			{fault.Pending, "acknowledged, but not ended within the wait"},
+			{fault.Unknown, "no answer, or one that says nothing; the action may stop all the same"},
+			{fault.Rejected, "it had ended otherwise; its verdict is in the record"},
+			{fault.NotFound, "the daemon does not know the action"},
+		},
+		See: []string{"action status", "action result", "help exit-codes"},
+	})
 	c.Flags().StringVar(&reason, "reason", "", "why, as a `TEXT` for the daemon's record")
 	return c
 }

@@ -56,6 +56,7 @@ type run struct {
 	exit    fault.Class
 	abandon func(func())
 	demo    bool // the daemon ends with this command, so no command leads back
+	pages   map[*cobra.Command]page
 }
 
 // Main runs the program with the process's own streams and returns its exit

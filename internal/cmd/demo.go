@@ -23,18 +23,8 @@ type demoOptions struct {
 
 func newDemoCmd(r *run) *cobra.Command {
 	o := &demoOptions{}
-	c := &cobra.Command{
-		Use:   "demo [--scenario NAME] [--list]",
-		Short: "Run a recorded action through the real client, on the embedded daemon",
-		Long: `Starts the embedded development daemon on loopback, submits an action to it by
-the same path as ` + "`aipctl action call`" + `, shows it and settles it. The state file is
-a temporary one.
-
-It never reaches a daemon of yours and keeps nothing.
-
-Exit codes: those of the scenario; --list names them.`,
-		Example: `  aipctl demo
-  aipctl demo --scenario chat-length -o jsonl`,
+	c := r.leaf(&cobra.Command{
+		Use:  "demo [--scenario NAME] [--list]",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.list {
@@ -42,7 +32,21 @@ Exit codes: those of the scenario; --list names them.`,
 			}
 			return r.runDemo(cmd.Context(), cmd, o)
 		},
-	}
+	}, page{
+		Purpose: "Run a recorded action through the real client, on a daemon of its own",
+		About: "Starts the embedded development daemon on loopback, submits an action to it by " +
+			"the same path as `aipctl action call`, shows it and settles it. The state file is " +
+			"a temporary one.",
+		Never: `It never reaches a daemon of yours, and keeps nothing.`,
+		Examples: []example{
+			{"see one run", "aipctl demo"},
+			{"what else there is", "aipctl demo --list"},
+			{"an answer that was cut, as records; exit 7", "aipctl demo --scenario chat-length -o jsonl"},
+		},
+		Exits:   verdictExits(exit{fault.Accepted, "the scenario was accepted, or --list printed them"}),
+		See:     []string{"dev serve", "action call", "help exit-codes"},
+		Without: []flagGroup{connectionFlags},
+	})
 	f := c.Flags()
 	f.StringVar(&o.scenario, "scenario", "demo", "which recording to run, by its `NAME`")
 	f.BoolVar(&o.list, "list", false, "list the scenarios")

@@ -33,23 +33,31 @@ type serveOptions struct {
 
 func newServeCmd(r *run) *cobra.Command {
 	o := &serveOptions{}
-	c := &cobra.Command{
-		Use:   "serve [--listen 127.0.0.1:0]",
-		Short: "Serve the embedded development daemon on loopback",
-		Long: `Serves the native AIP routes from memory, for development and nothing else.
-Recorded provider streams play as scenarios; the endpoint part of a capability
-names one: cap:hermes_agent:chat-length:chat_stream. The token goes to an
-owner-only file. It runs until a signal ends it.
-
-It never listens on an address but loopback, and keeps nothing on disk but its
-token.
-
-Exit codes: 0 after a signal, 2 for an address that is not loopback.`,
-		Example: `  aipctl dev serve
-  aipctl dev serve --listen 127.0.0.1:8700 --token-out ./dev-token --speed 4`,
+	c := r.leaf(&cobra.Command{
+		Use:  "serve [--listen ADDRESS]",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.runServe(cmd.Context(), o) },
-	}
+	}, page{
+		Purpose: "Serve the embedded development daemon on loopback",
+		About: `Serves the native AIP routes from memory, for development and nothing else.
+Recorded provider streams play as scenarios; the endpoint part of a capability
+names one: cap:hermes_agent:chat-length:chat_stream. The token goes to an
+owner-only file. It runs until a signal ends it.`,
+		Never: `It never listens on an address but loopback, and keeps nothing on disk but its
+token.`,
+		Examples: []example{
+			{"on a free port", "aipctl dev serve"},
+			{"where a script expects it, four times as fast", "aipctl dev serve --listen 127.0.0.1:8700 --token-out ./dev-token --speed 4"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "a signal ended it"},
+			{fault.Usage, "a wrong command line, or an address that is not loopback"},
+			{fault.Unavailable, "the address cannot be listened on"},
+			{fault.State, "the token file cannot be written"},
+		},
+		See:     []string{"demo", "action call"},
+		Without: []flagGroup{connectionFlags, waitingFlags, safetyFlags},
+	})
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "loopback `ADDRESS` to listen on; port 0 takes a free one")
 	f.StringVar(&o.tokenOut, "token-out", "", "`FILE` to write the token to; a new temporary one when absent")

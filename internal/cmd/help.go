@@ -2,66 +2,106 @@ package cmd
 
 import (
 	"fmt"
-	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/manual"
 	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/spf13/cobra"
 )
 
-// topics are the pages of help that belong to no command.
-var topics = map[string]func(io.Writer) error{
-	"exit-codes": writeExitCodes,
+// topic is a page of help that belongs to no command.
+type topic struct {
+	Purpose string // one line without a full stop
+	Blocks  func() []manual.Section
 }
 
-func newHelpCmd(root *cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "help [COMMAND | exit-codes]",
-		Short: "Help about a command or a topic",
-		Long:  "Shows the help of a command, or one of the topics: exit-codes.",
+// topics are all pages of help that belong to no command, by name.
+var topics = map[string]topic{
+	"exit-codes": {"What each exit code means", exitCodesTopic},
+}
+
+// topicNames are the names of all topics, sorted.
+func topicNames() []string { return slices.Sorted(maps.Keys(topics)) }
+
+func (t topic) page(name string) manual.Page {
+	return manual.Page{Title: "aipctl help " + name, Purpose: t.Purpose, Sections: t.Blocks()}
+}
+
+func newHelpCmd(r *run, root *cobra.Command) *cobra.Command {
+	return r.leaf(&cobra.Command{
+		Use:  "help [COMMAND... | TOPIC]",
+		Args: func(_ *cobra.Command, args []string) error { return checkHelpArgs(root, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if page, ok := topics[args[0]]; ok {
-					return page(cmd.OutOrStdout())
+				if t, ok := topics[args[0]]; ok {
+					return manual.WriteText(cmd.OutOrStdout(), t.page(args[0]))
 				}
 			}
-			found, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 || found == nil {
-				name := strings.Join(args, " ")
-				f := usageError("usage.help", "there is no help for %q", name)
-				if near := nearest(name, append(childNames(root), "exit-codes")); near != "" {
-					return f.WithHint("did you mean `aipctl help %s`?", near)
-				}
-				return f.WithHint("see `aipctl --help`")
+			found, _, err := root.Find(args)
+			if err != nil {
+				return err
 			}
 			return found.Help()
 		},
-	}
-	return c
+	}, page{
+		Purpose: "Help about a command or a topic",
+		About: `Shows the help of a command, as its --help does, or a page about what
+concerns all of them. Without an argument it lists both.`,
+		Never: `It never reads a file or asks the network, so it works where nothing is set up.`,
+		Examples: []example{
+			{"what a command takes, and how it ends", "aipctl help action call"},
+			{"what the exit codes mean", "aipctl help exit-codes"},
+		},
+		Exits:   []exit{{fault.Accepted, "the help was shown"}},
+		See:     []string{"help exit-codes", "demo"},
+		Without: []flagGroup{connectionFlags, waitingFlags, outputFlags, safetyFlags},
+	})
 }
 
-// writeExitCodes prints the exit table and the code table, from which docs
-// and man page are made too.
-func writeExitCodes(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("Exit codes\n\n")
+// checkHelpArgs refuses what is neither a command nor a topic.
+func checkHelpArgs(root *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		if _, ok := topics[args[0]]; ok {
+			return nil
+		}
+	}
+	found, rest, err := root.Find(args)
+	if err == nil && len(rest) == 0 {
+		return nil
+	}
+	name := strings.Join(args, " ")
+	f := usageError("usage.help", "there is no help for %q", name)
+	candidates := append(childNames(root), topicNames()...)
+	if found != nil && found != root && len(rest) == 1 {
+		prefix := strings.TrimPrefix(found.CommandPath(), root.Name()+" ")
+		candidates = nil
+		for _, child := range childNames(found) {
+			candidates = append(candidates, prefix+" "+child)
+		}
+	}
+	if near := nearest(name, candidates); near != "" {
+		return f.WithHint("did you mean `aipctl help %s`?", near)
+	}
+	return f.WithHint("`aipctl help` lists the commands and the topics")
+}
+
+// exitCodesTopic is the exit table and the code table, from which docs and
+// man page are made too.
+func exitCodesTopic() []manual.Section {
+	var exits manual.Terms
 	for _, e := range fault.Exits() {
-		fmt.Fprintf(&b, "  %3d  %-12s %s\n", e.Class.Code(), e.Name, e.When)
+		exits = append(exits, manual.Term{Name: fmt.Sprintf("%3d  %s", e.Class.Code(), e.Name), Text: e.When})
 	}
-	b.WriteString(`
-Only 0 is success. From ` + "`aipctl action call`" + `, the codes 2, 3, 4, 12, 13 and 14 say
-that nothing ran because of this call.
-
-How the error code of a failed action is read, first match:
-
-`)
+	var codes manual.Terms
 	for _, row := range verdict.CodeTable() {
-		fmt.Fprintf(&b, "  %-12s %2d  %s\n", row.Reading, row.Reading.Code(), row.Codes)
+		codes = append(codes, manual.Term{Name: fmt.Sprintf("%s, %d", row.Reading, row.Reading.Code()), Text: row.Codes})
 	}
-	_, err := io.WriteString(w, b.String())
-	if err != nil {
-		return fault.New(fault.Output, "output.write", "stdout could not be written in full")
+	return []manual.Section{
+		{Blocks: []manual.Block{manual.Para("Only 0 is success. From `aipctl action call`, the codes 2, 3, 4, 12, 13 and 14 say that nothing ran because of this call.")}},
+		{Title: "Exit codes", Blocks: []manual.Block{exits}},
+		{Title: "How the error code of a failed action is read, first match", Blocks: []manual.Block{codes}},
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aipctl/aipctl/internal/manual"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -20,7 +21,10 @@ func newRootCmd(r *run) *cobra.Command {
 	)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(newHelpCmd(root))
+	root.SetHelpCommand(newHelpCmd(r, root))
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		_ = manual.WriteText(c.OutOrStdout(), r.manualPage(c)) // the stream keeps its error
+	})
 	r.opts.bind(root)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return r.opts.check() }
 	root.SetFlagErrorFunc(flagError)

@@ -76,14 +76,8 @@ func (r *run) warnState(out *render.Renderer, report state.Report) ([]verdict.Wa
 }
 
 func newStatePathCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use: "path", Short: "Print where the state file is",
-		Long: `Prints the path that the other commands use. It never looks whether there is a
-file, and never creates one.
-
-Exit codes: 0, 14 when nothing names a place for the file.`,
-		Example: "  aipctl state path\n  jq -c . \"$(aipctl state path)\"",
-		Args:    noArgs,
+	return r.leaf(&cobra.Command{
+		Use: "path", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			out := r.renderer()
 			f, err := r.openState()
@@ -98,7 +92,21 @@ Exit codes: 0, 14 when nothing names a place for the file.`,
 			}
 			return out.Line(sanitize.Line(f.Path()))
 		},
-	}
+	}, page{
+		Purpose: "Print where the state file is",
+		About:   `Prints the path that the other commands use.`,
+		Never:   `It never looks whether there is a file, and never creates one.`,
+		Examples: []example{
+			{"where it is", "aipctl state path"},
+			{"its records", "jq -c . \"$(aipctl state path)\""},
+		},
+		Exits: []exit{
+			{fault.Accepted, "the path was printed"},
+			{fault.State, "nothing names a place for the file"},
+		},
+		See:     []string{"state list", "state check"},
+		Without: []flagGroup{connectionFlags, waitingFlags},
+	})
 }
 
 // stateRow is one action as state list and state show print it.
@@ -150,17 +158,26 @@ func rowOf(a *state.Action) stateRow {
 
 func newStateListCmd(r *run) *cobra.Command {
 	unsettled := false
-	c := &cobra.Command{
-		Use: "list [--unsettled]", Short: "List the actions that the state file knows",
-		Long: `Lists actions with their time, condition and capability, oldest first. A
+	c := r.leaf(&cobra.Command{
+		Use: "list [--unsettled]", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.listState(cmd.Context(), unsettled) },
+	}, page{
+		Purpose: "List the actions that the state file knows",
+		About: `Lists actions with their time, condition and capability, oldest first. A
 condition is a verdict, or unsettled, not_sent, or followed for an action that
-was submitted elsewhere. It never asks a daemon.
-
-Exit codes: 0, 14 when the file cannot be read.`,
-		Example: "  aipctl state list\n  aipctl state list --unsettled -o jsonl",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return r.listState(cmd.Context(), unsettled) },
-	}
+was submitted elsewhere.`,
+		Never: `It never asks a daemon: what it says is what was learnt here.`,
+		Examples: []example{
+			{"everything", "aipctl state list"},
+			{"what has no end yet, as records", "aipctl state list --unsettled -o jsonl"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "the list was printed, even an empty one"},
+			{fault.State, "the file cannot be read"},
+		},
+		See:     []string{"state show", "action events"},
+		Without: []flagGroup{connectionFlags, waitingFlags},
+	})
 	c.Flags().BoolVar(&unsettled, "unsettled", false, "only actions about which more is to be learnt")
 	return c
 }
@@ -203,24 +220,32 @@ func (r *run) listState(ctx context.Context, unsettled bool) error {
 func pad(s string, width int) string { return fmt.Sprintf("%-*s", width, s) }
 
 func newStateShowCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ACTION", Short: "Show what the state file knows of one action",
-		Long: `Shows the intent, the cursors, the ids and the verdict of one action. There is
-no prompt and no output in the file, so none is shown.
-
-Exit codes: 0, 13 when the file does not know the action, 14 when it cannot be read.`,
-		Example: "  aipctl state show act_0198c0ffee\n  aipctl state show act_0198c0ffee -o json",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+	return r.leaf(&cobra.Command{
+		Use: "show ACTION",
+		Args: func(cmd *cobra.Command, args []string) error {
 			if err := argCount(cmd, args, 1, 1, "the action id"); err != nil {
 				return err
 			}
-			if err := identity.ParseActionID(args[0]); err != nil {
-				return err
-			}
-			return r.showState(cmd.Context(), args[0])
+			return identity.ParseActionID(args[0])
 		},
-	}
+		RunE: func(cmd *cobra.Command, args []string) error { return r.showState(cmd.Context(), args[0]) },
+	}, page{
+		Purpose: "Show what the state file knows of one action",
+		About:   `Shows the intent, the cursors, the ids and the verdict of one action.`,
+		Never: `It never shows a prompt or an output, because the file has none. It never asks a
+daemon.`,
+		Examples: []example{
+			{"for a person", "aipctl state show act_0198c0ffee"},
+			{"for a script", "aipctl state show act_0198c0ffee -o json"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "the action was shown"},
+			{fault.NotFound, "the file does not know the action"},
+			{fault.State, "the file cannot be read"},
+		},
+		See:     []string{"state list", "action status"},
+		Without: []flagGroup{connectionFlags, waitingFlags},
+	})
 }
 
 // actionDetail is the record of state show.

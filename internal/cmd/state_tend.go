@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/fault"
@@ -14,18 +15,25 @@ import (
 )
 
 func newStateCheckCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use: "check", Short: "Check the state file for damage",
-		Long: `Reads the whole file and says what is damaged, what could be saved out of it,
-and what a newer version wrote. It changes nothing.
-
-Exit codes: 0 when every line was understood or there is no file, 14 otherwise.`,
-		Example: "  aipctl state check\n  aipctl state check --state ci-job.jsonl -o json",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.checkState(cmd.Context())
+	return r.leaf(&cobra.Command{
+		Use: "check", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.checkState(cmd.Context()) },
+	}, page{
+		Purpose: "Check the state file for damage",
+		About: `Reads the whole file and says what is damaged, what could be saved out of it,
+and what a newer version wrote.`,
+		Never: `It never changes the file.`,
+		Examples: []example{
+			{"the file of this machine", "aipctl state check"},
+			{"one that a CI job has left", "aipctl state check --state ci-job.jsonl -o json"},
 		},
-	}
+		Exits: []exit{
+			{fault.Accepted, "every line was understood, or there is no file"},
+			{fault.State, "something is damaged, or a newer version wrote it, or it cannot be read"},
+		},
+		See:     []string{"state merge", "state path"},
+		Without: []flagGroup{connectionFlags, waitingFlags},
+	})
 }
 
 type damageRecord struct {
@@ -88,22 +96,30 @@ func (r *run) checkState(ctx context.Context) error {
 }
 
 func newStateMergeCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use: "merge FILE...", Short: "Take the records of other state files over",
-		Long: `Appends every record of the given files that this one does not have, under the
-file's lock. The other files are only read. Merging twice adds nothing. A
-damaged line stays behind; the file that has it should be kept.
-
-Exit codes: 0, 14 when a file cannot be read or written.`,
-		Example: "  aipctl state merge ci-job.jsonl\n  aipctl state merge job1.jsonl job2.jsonl --state all.jsonl",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return argCount(cmd, args, 1, 1, "the file to merge")
-			}
-			return r.mergeState(cmd.Context(), args)
+	return r.leaf(&cobra.Command{
+		Use: "merge FILE...",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return argCount(cmd, args, 1, math.MaxInt, "the file to merge")
 		},
-	}
+		RunE: func(cmd *cobra.Command, args []string) error { return r.mergeState(cmd.Context(), args) },
+	}, page{
+		Purpose: "Take the records of other state files over",
+		About: `Appends every record of the given files that this one does not have, under the
+file's lock. Merging twice adds nothing. A damaged line stays behind; the file
+that has it should be kept.`,
+		Never: `It never writes to the files that it is given, and never takes a record out of
+any.`,
+		Examples: []example{
+			{"what a CI job has submitted", "aipctl state merge ci-job.jsonl"},
+			{"several into one of their own", "aipctl state merge job1.jsonl job2.jsonl --state all.jsonl"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "everything that could be read was taken over"},
+			{fault.State, "a file cannot be read or written"},
+		},
+		See:     []string{"state check", "state list"},
+		Without: []flagGroup{connectionFlags, waitingFlags},
+	})
 }
 
 // mergeRecord says what came of one file.
@@ -164,20 +180,30 @@ type pruneOptions struct {
 
 func newStatePruneCmd(r *run) *cobra.Command {
 	o := &pruneOptions{}
-	c := &cobra.Command{
-		Use: "prune --settled --older-than D", Short: "Drop the records of settled actions",
-		Long: `Rewrites the file without the actions that are settled and whose last record is
-older than the given time. What is pending, unknown or unsettled always stays.
-It asks first; other processes may go on writing meanwhile.
+	c := r.leaf(&cobra.Command{
+		Use: "prune --settled --older-than TIME", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.pruneState(cmd.Context(), o) },
+	}, page{
+		Purpose: "Drop the records of settled actions",
+		About: `Rewrites the file without the actions that are settled and whose last record is
+older than the given time. It asks first; other processes may go on writing
+meanwhile.
 
 An action that was dropped is forgotten: this file no longer keeps its id from
-being submitted again.
-
-Exit codes: 0, 2 without a yes, 14 when the file cannot be read or written.`,
-		Example: "  aipctl state prune --settled --older-than 720h\n  aipctl state prune --settled --older-than 24h --yes",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return r.pruneState(cmd.Context(), o) },
-	}
+being submitted again.`,
+		Never: `It never drops what is pending, unknown or unsettled.`,
+		Examples: []example{
+			{"what ended more than 30 days ago", "aipctl state prune --settled --older-than 720h"},
+			{"where nobody can be asked", "aipctl state prune --settled --older-than 24h --yes"},
+		},
+		Exits: []exit{
+			{fault.Accepted, "dropped, or there was nothing to drop"},
+			{fault.Usage, "nobody said yes, or the command line is wrong; nothing was dropped"},
+			{fault.State, "the file cannot be read or written"},
+		},
+		See:     []string{"state list", "state check"},
+		Without: []flagGroup{connectionFlags, waitingFlags},
+	})
 	c.Flags().BoolVar(&o.settled, "settled", false, "drop settled actions; there is no other kind to drop")
 	c.Flags().DurationVar(&o.olderThan, "older-than", 0, "only those whose last record is older than this `TIME`, such as 720h")
 	return c

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/spf13/cobra"
@@ -20,12 +21,9 @@ type versionRecord struct {
 }
 
 func newVersionCmd(r *run) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program",
-		Long:    "Prints version, commit, build date and Go version. It never asks the network.",
-		Example: "  aipctl version\n  aipctl version -o json",
-		Args:    noArgs,
+	return r.leaf(&cobra.Command{
+		Use:  "version",
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			out := r.renderer()
 			v := versionRecord{
@@ -44,7 +42,18 @@ func newVersionCmd(r *run) *cobra.Command {
 			}
 			return out.Line(sanitize.Format("%s, %s %s/%s", line, sanitize.Line(v.Go), sanitize.Line(v.OS), sanitize.Line(v.Arch)))
 		},
-	}
+	}, page{
+		Purpose: "Print the version of this program",
+		About:   "Prints version, commit, Go version, system and processor.",
+		Never:   "It never asks the network, not even for a newer version.",
+		Examples: []example{
+			{"for a person", "aipctl version"},
+			{"for a report of an error", "aipctl version -o json"},
+		},
+		Exits:   []exit{{fault.Accepted, "the version was printed"}},
+		See:     []string{"help exit-codes"},
+		Without: []flagGroup{connectionFlags, waitingFlags, safetyFlags},
+	})
 }
 
 // fillFrom takes what the Go toolchain stamped where the linker set nothing.
