@@ -72,7 +72,9 @@ func (f *File) Path() string { return f.path }
 // is not_sent with the same input hash. explicit says that a person chose the
 // id; then a damaged line, or a line of a newer version that names the id, is
 // class [fault.State], since it may hide an intent. A minted id cannot be
-// there. Every other error is of class [fault.State] too, and leaves nothing
+// there. What an idempotency key and the deletion of a stored response claim for
+// themselves is refused by the rules of [View.Claimed], under the same lock.
+// Every other error is of class [fault.State] too, and leaves nothing
 // behind, save an intent that could not be flushed and that somebody wrote
 // behind at that moment.
 func (f *File) RecordIntent(ctx context.Context, actionID string, in Intent, explicit bool) error {
@@ -83,6 +85,9 @@ func (f *File) RecordIntent(ctx context.Context, actionID string, in Intent, exp
 	return f.locked(ctx, func(w *writer) error {
 		past, err := f.past(ctx, w, actionID, in.InputHash, explicit)
 		if err != nil {
+			return err
+		}
+		if err := f.claimed(ctx, w, actionID, &in); err != nil {
 			return err
 		}
 		// A clock that was set back must not put the intent before what it

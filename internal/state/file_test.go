@@ -27,7 +27,7 @@ func TestEveryRecordComesBackAsItWasWritten(t *testing.T) {
 		{Type: TypeIntent, Intent: &Intent{
 			CapabilityID: "cap:hermes_agent:north:chat", Endpoint: "north", Operation: "chat", IdempotencyKey: "k", Mode: "sync",
 			TimeoutMS: num(1<<64 - 1), URL: "https://h/a?b&c", Principal: "anon", Tenant: "t", ContextPrincipal: "p", InputHash: "sha256:0",
-			SessionID: "s", SessionKey: "k", Conversation: "line\nbreak \u2028 <é>", PreviousResponseID: "resp_0", Store: &yes,
+			SessionID: "s", SessionKey: "k", Conversation: "line\nbreak \u2028 <é>", PreviousResponseID: "resp_0", Store: &yes, ResponseID: "resp_9",
 			MaxEvents: num(0), RequiredTools: []string{"a", "b"}, EffectChecks: 2,
 		}},
 		{Type: TypeSubmitted, Submitted: &Submitted{Mode: "sync", Reply: "lost"}},
@@ -35,11 +35,12 @@ func TestEveryRecordComesBackAsItWasWritten(t *testing.T) {
 		{Type: TypeNotSent, NotSent: &NotSent{Class: 3, Code: "c", Reason: "r", InputHash: "sha256:0"}},
 		{Type: TypeCursor, Cursor: &Cursor{URL: "u", Principal: "p", Route: "r", Filter: "f", Cursor: "c", LastSequence: num(0)}},
 		{Type: TypeResponse, Response: &Response{ResponseID: "resp_1", Endpoint: "north"}},
-		{Type: TypeApproval, Approval: &Approval{ApprovalID: "appr_1"}},
+		{Type: TypeApproval, Approval: &Approval{ApprovalID: "appr_1", PolicyHash: "aa", InputHash: "bb", ExpiresAt: "2030-01-15T12:00:00Z"}},
 		{Type: TypeDecision, Decision: &Decision{ApprovalID: "appr_1", DecisionID: "dec_1", Decision: "deny"}},
 		{Type: TypeProbe, Probe: &Probe{ParentActionID: "act_0", Purpose: "p"}},
 		{Type: TypeSettled, Settled: &Settled{Verdict: "conflict", ExitCode: 10, Checks: map[string]string{"integrity": "fail", "a": "pass"}, AIPStatus: "completed",
-			ErrorCode: "e", FinishReason: "stop", ReplayOf: "act_0", Missing: 1, Closed: true, UncertainOutcome: true}},
+			ErrorCode: "e", FinishReason: "stop", ReplayOf: "act_0", Missing: 1, Closed: true, UncertainOutcome: true,
+			Receipt: &Receipt{ResponseID: "resp_9", Object: "response", Deleted: true, ApprovalID: "appr_1", DecisionID: "dec_1"}}},
 	}
 	for i := range recs {
 		recs[i].ActionID = "act_1"
@@ -445,11 +446,11 @@ func TestDocumentNamesEveryField(t *testing.T) {
 	yes := true
 	full := Record{
 		Intent: &Intent{Endpoint: "x", Operation: "x", IdempotencyKey: "x", Mode: "x", TimeoutMS: num(1), URL: "x", Principal: "x", Tenant: "x",
-			ContextPrincipal: "x", InputHash: "x", SessionID: "x", SessionKey: "x", Conversation: "x", PreviousResponseID: "x", Store: &yes,
+			ContextPrincipal: "x", InputHash: "x", SessionID: "x", SessionKey: "x", Conversation: "x", PreviousResponseID: "x", Store: &yes, ResponseID: "x",
 			MaxEvents: num(1), RequiredTools: []string{"x"}, EffectChecks: 1},
 		Submitted: &Submitted{"x", "x"}, NotSent: &NotSent{1, "x", "x", "x"}, Cursor: &Cursor{LastSequence: num(1)}, Response: &Response{"x", "x"},
-		Approval: &Approval{}, Decision: &Decision{}, Probe: &Probe{"x", "x"},
-		Settled: &Settled{"x", 1, map[string]string{}, "x", "x", "x", "x", 1, true, true},
+		Approval: &Approval{"x", "x", "x", "x"}, Decision: &Decision{}, Probe: &Probe{"x", "x"},
+		Settled: &Settled{"x", 1, map[string]string{}, "x", "x", "x", "x", 1, true, true, &Receipt{"x", "x", true, "x", "x"}},
 	}
 	b, err := json.Marshal(full)
 	if err != nil {

@@ -66,6 +66,7 @@ type Intent struct {
 	Conversation       string   `json:"conversation,omitzero"`         // name of the Responses conversation
 	PreviousResponseID string   `json:"previous_response_id,omitzero"` // the response this one continues
 	Store              *bool    `json:"store,omitzero"`                // nil when the input does not say
+	ResponseID         string   `json:"response_id,omitzero"`          // the stored response that the action reads or deletes
 	MaxEvents          *uint64  `json:"max_events,omitzero"`           // events the connector may retain; nil when the input does not say
 	RequiredTools      []string `json:"required_tools,omitzero"`       // tools without which the action is not accepted
 	EffectChecks       int      `json:"effect_checks,omitzero"`        // how many effect checks were asked for; their commands are not kept
@@ -103,9 +104,14 @@ type Response struct {
 	Endpoint   string `json:"endpoint,omitzero"` // the endpoint that stores it
 }
 
-// Approval is an approval the action waits or waited for.
+// Approval is an approval the action waits or waited for. The hashes are those
+// of the request that was answered to the submitter, so that whoever decides
+// can be told when they have changed.
 type Approval struct {
 	ApprovalID string `json:"approval_id"`
+	PolicyHash string `json:"policy_hash,omitzero"` // of the policy that asks for it
+	InputHash  string `json:"input_hash,omitzero"`  // the daemon's hash of the input snapshot; not comparable with an intent's
+	ExpiresAt  string `json:"expires_at,omitzero"`  // as the daemon wrote it
 }
 
 // Decision is an approval decision that this client made.
@@ -133,6 +139,16 @@ type Settled struct {
 	Missing          int               `json:"missing,omitzero"`           // how many checks are missing
 	Closed           bool              `json:"closed,omitzero"`            // no later read can say more
 	UncertainOutcome bool              `json:"uncertain_outcome,omitzero"` // the daemon said that it does not know
+	Receipt          *Receipt          `json:"receipt,omitzero"`           // of a deletion, the audit record
+}
+
+// Receipt is what a store answered to a deletion, and who had allowed it.
+type Receipt struct {
+	ResponseID string `json:"response_id,omitzero"` // as the receipt names it
+	Object     string `json:"object,omitzero"`
+	Deleted    bool   `json:"deleted"`
+	ApprovalID string `json:"approval_id,omitzero"`
+	DecisionID string `json:"decision_id,omitzero"` // of the decision that let it run, where it could be read
 }
 
 // known says whether this version knows what a record of the type means.

@@ -40,6 +40,7 @@ type Action struct {
 	ResponseIDs []string   // distinct, by time first seen
 	Responses   []Response // the same with their endpoints
 	ApprovalIDs []string   // distinct, by time first seen
+	Approvals   []Approval // the same with what else is known of them
 	Decisions   []Decision // by time
 	Probe       *Probe     // set when the action was run to learn about another
 
@@ -47,6 +48,10 @@ type Action struct {
 	// fewer missing checks, then conflict before others, then the later.
 	Settled   *Settled
 	SettledAt time.Time
+
+	// Receipt is the receipt of a deletion, put together from all verdicts: one
+	// that was reached without its approval does not hide the decision.
+	Receipt *Receipt
 
 	firstAt time.Time
 }
@@ -195,10 +200,10 @@ func newAction(id string, recs []*Record) *Action {
 		case TypeResponse:
 			a.addResponse(*r.Response)
 		case TypeApproval:
-			a.addApproval(r.Approval.ApprovalID)
+			a.addApproval(*r.Approval)
 		case TypeDecision:
 			a.Decisions = append(a.Decisions, *r.Decision)
-			a.addApproval(r.Decision.ApprovalID)
+			a.addApproval(Approval{ApprovalID: r.Decision.ApprovalID})
 		case TypeProbe:
 			if a.Probe == nil {
 				a.Probe = r.Probe
@@ -207,6 +212,7 @@ func newAction(id string, recs []*Record) *Action {
 			if a.Settled == nil || betterEvidence(r.Settled, a.Settled) {
 				a.Settled, a.SettledAt = r.Settled, r.At
 			}
+			a.addReceipt(r.Settled.Receipt)
 		}
 	}
 	if a.Last.Type == TypeNotSent && unsent >= intents {
@@ -241,8 +247,47 @@ func (a *Action) addResponse(r Response) {
 	}
 }
 
-func (a *Action) addApproval(id string) {
-	if id != "" && !slices.Contains(a.ApprovalIDs, id) {
-		a.ApprovalIDs = append(a.ApprovalIDs, id)
+func (a *Action) addApproval(p Approval) {
+	if p.ApprovalID == "" {
+		return
 	}
+	i := slices.Index(a.ApprovalIDs, p.ApprovalID)
+	if i < 0 {
+		a.ApprovalIDs = append(a.ApprovalIDs, p.ApprovalID)
+		a.Approvals = append(a.Approvals, p)
+		return
+	}
+	// The first record is the submitter's; what it does not say, later ones may.
+	have := &a.Approvals[i]
+	have.PolicyHash = cmp.Or(have.PolicyHash, p.PolicyHash)
+	have.InputHash = cmp.Or(have.InputHash, p.InputHash)
+	have.ExpiresAt = cmp.Or(have.ExpiresAt, p.ExpiresAt)
+}
+
+func (a *Action) addReceipt(r *Receipt) {
+	if r == nil {
+		return
+	}
+	next := *r
+	if a.Receipt != nil {
+		next.ApprovalID = cmp.Or(next.ApprovalID, a.Receipt.ApprovalID)
+		next.DecisionID = cmp.Or(next.DecisionID, a.Receipt.DecisionID)
+	}
+	a.Receipt = &next
+}
+
+// Approval finds the action that an approval belongs to, and what is recorded
+// of it; nil when the file does not know it.
+func (v *View) Approval(id string) (*Action, Approval) {
+	for _, a := range v.Actions() {
+		if i := slices.Index(a.ApprovalIDs, id); i >= 0 {
+			return a, a.Approvals[i]
+		}
+	}
+	return nil, Approval{}
+}
+
+// Storing returns the actions that created a stored response, oldest first.
+func (v *View) Storing(responseID string) []*Action {
+	return slices.DeleteFunc(v.Actions(), func(a *Action) bool { return !slices.Contains(a.ResponseIDs, responseID) })
 }
