@@ -92,7 +92,7 @@ func TestOtherReplies(t *testing.T) {
 			Code: "connector.hermes_agent.remote_temporary", Message: "canary-message", Category: "temporary", Retryable: pointer(false), RetryAfterMS: pointer(uint64(1000)),
 			Details: raw(`{"operation": "canary-details", "remote_status": 503, "uncertain_outcome": true, "details": null}`),
 		}},
-		"reply_event_stream.json": {Enveloped: true, EventStream: true},
+		"reply_event_stream.json": {Enveloped: true, EventStream: true, Events: []Event{{ID: "evt_1", Kind: "aip.approval.granted", OccurredAt: "2030-01-15T09:32:00.1Z", ActionID: "act_tanks"}}},
 		"status.json":             {Other: "action_status"},
 	} {
 		t.Run(name, func(t *testing.T) {

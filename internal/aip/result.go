@@ -1,6 +1,7 @@
 package aip
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -104,7 +105,8 @@ type Reply struct {
 	Result      *ActionResult
 	Ack         *Ack
 	Error       *ProtocolError
-	EventStream bool   // the answer to an approval decision
+	EventStream bool // the answer to an approval decision, and Events what it holds
+	Events      []Event
 	Other       string // key of a body that is none of the above
 }
 
@@ -145,7 +147,7 @@ func (d ResultDecoding) body(dec *jsontext.Decoder, reply *Reply) error {
 			reply.Error, err = protocolError(dec)
 		case "event_stream":
 			reply.EventStream = true
-			err = dec.SkipValue()
+			reply.Events, err = d.events(dec)
 		case "aip_version", "message_type", "message_id", "sent_at", "session_id", "correlation_id",
 			"in_response_to", "idempotency_key", "from", "to", "trace", "security", "extensions":
 			err = dec.SkipValue()
@@ -155,6 +157,23 @@ func (d ResultDecoding) body(dec *jsontext.Decoder, reply *Reply) error {
 		}
 		return err
 	})
+}
+
+// events reads the events of an answer whose exact form nobody promises: what
+// cannot be read is left out.
+func (d Decoding) events(dec *jsontext.Decoder) ([]Event, error) {
+	v, err := value(dec)
+	if err != nil {
+		return nil, err
+	}
+	var out []Event
+	entries, _ := Elements(Member(v, "events"))
+	for _, entry := range entries {
+		if e, err := d.event(jsontext.NewDecoder(bytes.NewBuffer(entry), lenient...)); err == nil && e != nil {
+			out = append(out, *e)
+		}
+	}
+	return out, nil
 }
 
 func ack(dec *jsontext.Decoder) (*Ack, error) {

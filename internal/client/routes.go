@@ -30,14 +30,7 @@ func actionPath(id string, tail ...string) []string {
 // an error envelope inside a 200; *TransportError when there was no answer;
 // anything else means that the reply was cut or is no reply.
 func (c *Client) Submit(ctx context.Context, envelope []byte, sent func(), d aip.ResultDecoding) (*aip.Reply, error) {
-	resp, err := c.roundTrip(ctx, &request{
-		method: http.MethodPost, route: "/aip/v1/messages", path: append(append([]string{}, root...), "messages"),
-		body: envelope, submit: true, sent: sent,
-	})
-	if err != nil {
-		return nil, err
-	}
-	reply, err := c.reply(resp, d)
+	reply, err := c.post(ctx, envelope, sent, d)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +38,18 @@ func (c *Client) Submit(ctx context.Context, envelope []byte, sent func(), d aip
 		return nil, fmt.Errorf("the reply holds neither a result nor an acknowledgement")
 	}
 	return reply, nil
+}
+
+// post sends one envelope over a connection of its own and reads the answer.
+func (c *Client) post(ctx context.Context, envelope []byte, sent func(), d aip.ResultDecoding) (*aip.Reply, error) {
+	resp, err := c.roundTrip(ctx, &request{
+		method: http.MethodPost, route: "/aip/v1/messages", path: append(append([]string{}, root...), "messages"),
+		body: envelope, submit: true, sent: sent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.reply(resp, d)
 }
 
 // Result reads the stored result.
@@ -193,6 +198,67 @@ func (c *Client) Cancel(ctx context.Context, actionID, cancelReason string) erro
 	}
 	_, err = c.reply(resp, aip.ResultDecoding{})
 	return err
+}
+
+// Approval reads the record of one approval, with what is known of its action.
+// payload asks for the action's input too, which only some scopes reveal.
+func (c *Client) Approval(ctx context.Context, approvalID string, payload bool) (*aip.ApprovalView, error) {
+	q := url.Values{"include_action_status": {"true"}}
+	if payload {
+		q.Set("include_evidence_payload", "true")
+	}
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodGet, route: "/aip/v1/approvals/{approval_id}", path: append(append([]string{}, root...), "approvals", approvalID), query: q,
+	})
+	if err != nil {
+		return nil, err
+	}
+	body := c.bounded(resp.Body)
+	defer body.Close()
+	v, err := aip.DecodeApproval(body)
+	if err != nil {
+		return nil, c.unecho(notAIP(resp, err))
+	}
+	return v, nil
+}
+
+// Approvals reads one page of the list of approvals: of one status, or of all
+// when it is empty. A cursor is returned unless it is the last page.
+func (c *Client) Approvals(ctx context.Context, status, cursor string) ([]*aip.ApprovalView, string, error) {
+	q := url.Values{"limit": {"1000"}}
+	if status != "" {
+		q.Set("status", status)
+	}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	resp, err := c.readOnce(ctx, request{
+		method: http.MethodGet, route: "/aip/v1/approvals", path: append(append([]string{}, root...), "approvals"), query: q,
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	body := c.bounded(resp.Body)
+	defer body.Close()
+	views, next, err := aip.DecodeApprovals(body)
+	if err != nil {
+		return nil, "", c.unecho(notAIP(resp, err))
+	}
+	return views, next, nil
+}
+
+// Decide posts one decision, once, with the care of a submit: granting runs the
+// action inside this exchange, so it is bounded by ctx alone. It returns the
+// events that the daemon answered with; errors are those of [Client.Submit].
+func (c *Client) Decide(ctx context.Context, envelope []byte) ([]aip.Event, error) {
+	reply, err := c.post(ctx, envelope, nil, aip.ResultDecoding{})
+	if err != nil {
+		return nil, err
+	}
+	if !reply.EventStream {
+		return nil, fmt.Errorf("the answer holds no events of a decision")
+	}
+	return reply.Events, nil
 }
 
 // Ready asks the readiness route; a 503 that says not ready is no error.
