@@ -171,10 +171,13 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	return r.exact(r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) }), d, k)
 }
 
-// unused refuses an id that has an intent in this state file, before the
-// daemon is asked about it. It is looked at again, under the lock, when the
-// intent is written.
+// unused refuses an id that has an intent in this state file, a key that
+// belongs to another intent, and a second deletion, before the daemon is asked
+// about it. It is looked at again, under the lock, when the intent is written.
 func unused(p *prepared, k known) error {
+	if err := k.view.Claimed(p.plan.Action.ID, &p.plan.Intent); err != nil {
+		return err
+	}
 	old := k.action(p.plan.Action.ID)
 	if old == nil || old.Intent == nil || old.NotSent != nil && old.NotSent.InputHash == p.plan.Intent.InputHash {
 		return nil
@@ -309,7 +312,7 @@ func (r *run) completeIntent(p *prepared, d *daemon, facts *inputFacts) {
 		IdempotencyKey: a.IdempotencyKey, Mode: a.Mode, TimeoutMS: a.TimeoutMS,
 		URL: d.url, Principal: d.principal, InputHash: identity.InputHash(a.Input),
 		SessionID: facts.sessionID, SessionKey: facts.sessionKey, Conversation: facts.conversation,
-		PreviousResponseID: facts.previousResponseID, Store: facts.store, MaxEvents: facts.maxEvents,
+		PreviousResponseID: facts.previousResponseID, ResponseID: facts.responseID, Store: facts.store, MaxEvents: facts.maxEvents,
 	}
 }
 

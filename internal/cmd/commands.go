@@ -42,6 +42,8 @@ func (r *run) exact(err error, d *daemon, k known) error {
 	switch f.Code {
 	case "action.id_in_use", "state.duplicate_intent", "state.newer_version":
 		return f.WithHint("read it, or choose another action id").WithNext(c.Follow(f.ActionID)...)
+	case "state.duplicate_delete", "state.key_reused":
+		return f.WithHint("read how it ended").WithNext(c.Result(f.ActionID)...)
 	case "cancel.unanswered":
 		return f.WithHint("look at it; cancelling again is safe").WithNext(c.Status(f.ActionID)...)
 	}

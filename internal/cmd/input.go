@@ -99,6 +99,7 @@ type inputFacts struct {
 	sessionID, sessionKey string
 	conversation          string
 	previousResponseID    string
+	responseID            string // the stored response to read or delete
 	store                 *bool
 	maxEvents             *uint64
 	warnings              []string
@@ -141,8 +142,20 @@ func checkInput(operation string, input []byte) (*inputFacts, error) {
 		return facts, checkChat(m, facts)
 	case "responses", "responses_stream":
 		return facts, checkResponses(m, facts)
+	case "response_get", "response_delete":
+		facts.responseID = responseIDOf(m)
 	}
 	return facts, nil
+}
+
+// responseIDOf finds the id where the connector does: at the top, else inside
+// body.
+func responseIDOf(m members) string {
+	if id, _ := aip.Unquote(m["response_id"]); id != "" {
+		return id
+	}
+	id, _ := aip.Unquote(aip.Member(m["body"], "response_id"))
+	return id
 }
 
 var visibleASCII = regexp.MustCompile(`^[!-~]+$`)
