@@ -52,7 +52,7 @@ func TestBodyBecomesTheOutput(t *testing.T) {
 func TestOutputOfABodyMustBeAnObject(t *testing.T) {
 	for _, text := range []string{"", "[1]", `"a"`} {
 		withDaemon(t, Options{}, func(t *testing.T, d *daemon) {
-			d.server.scenarios = append(d.server.scenarios, Scenario{
+			d.serve(Scenario{
 				Name: "odd", Operation: "responses", Demo: `{}`, Mode: "sync", play: script{frames: recording{{data: []byte(text)}}},
 			})
 			d.submit("odd", "act_1", nil).want(t, 200,

@@ -47,6 +47,8 @@ func (s *Server) invoke(r *run) outcome {
 	}
 	var in intake
 	switch sc.contract().form {
+	case storedResponse:
+		return s.storedObject(r)
 	case oneBody:
 		in = &body{run: r}
 	case operatedRun:
@@ -54,13 +56,19 @@ func (s *Server) invoke(r *run) outcome {
 	default:
 		in = &stream{server: s, run: r, limit: limit}
 	}
+	p := s.provider(sc.Name)
+	writer := p.responseWriter(sc, r.action.Input)
+	blocks := sc.bytes(p.request())
 	var at time.Duration
-	for _, block := range sc.bytes(r.number) {
+	for i, block := range blocks {
 		if !s.pause(r.ctx, block.at-at) {
+			s.left(writer, blocks[i:], at)
 			return outcome{dropped: true}
 		}
 		at = block.at
+		writer.wrote(block.data)
 		if end, over := in.read(block.data); over {
+			s.left(writer, blocks[i+1:], at)
 			return end
 		}
 	}

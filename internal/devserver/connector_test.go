@@ -49,6 +49,7 @@ func providerBytes(frames []hermesFrame) recording {
 func invokeBytes(sc *Scenario, actionID, input string) ([]chunk, outcome) {
 	s := New(Options{})
 	defer s.Close()
+	s.providers[sc.Name] = newProvider()
 	r := &run{
 		action: action{ID: actionID, CapabilityID: sc.CapabilityID(), Input: json.RawMessage(input)}, scenario: sc,
 		cancelled: make(chan struct{}),

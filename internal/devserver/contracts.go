@@ -3,15 +3,17 @@ package devserver
 import (
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // form is how a Hermes operation is answered.
 type form int
 
 const (
-	eventStream form = iota // SSE frames, then an aggregate of them
-	oneBody                 // one JSON body, no chunks
-	operatedRun             // a run that the connector starts and watches itself
+	eventStream    form = iota // SSE frames, then an aggregate of them
+	oneBody                    // one JSON body, no chunks
+	operatedRun                // a run that the connector starts and watches itself
+	storedResponse             // a response that the provider keeps, in one JSON body
 )
 
 // contract is what the connector declares of an operation. Sync is supported by
@@ -22,20 +24,23 @@ type contract struct {
 	kind         string // of the capability
 	risk         string
 	stability    string
-	sensitivity  string // confidential data is also said to hold personal data
+	sensitivity  string // anything but internal is also said to hold personal data
 	effects      []string
-	async        bool // the queue takes it; chunks need no queue
-	asyncUsual   bool // sla.async_expected
-	keyed        bool // an idempotency key is required
-	reading      bool // nothing can happen twice: safe to retry, never uncertain
+	async        bool          // the queue takes it; chunks need no queue
+	asyncUsual   bool          // sla.async_expected
+	keyed        bool          // an idempotency key is required
+	keyTTL       time.Duration // of a settled key; 0 is for ever
+	approval     bool          // a human has to approve each action
+	reading      bool          // nothing can happen twice: safe to retry, never uncertain
 	pathID       string
 	oneOf        []string // exactly one of these input members has to be present
 	fields       map[string]field
 }
 
 var (
-	acting  = []string{"read", "write", "send_message", "external_network"}
-	looking = []string{"read", "external_network"}
+	acting   = []string{"read", "write", "send_message", "external_network"}
+	looking  = []string{"read", "external_network"}
+	deleting = []string{"read", "delete", "external_network"}
 )
 
 // contracts are the operations of the scenarios. The last one exists nowhere:
@@ -75,6 +80,16 @@ var contracts = map[string]contract{
 		form: oneBody, method: "GET", path: "/health", kind: "tool", risk: "low", stability: "stable",
 		sensitivity: "internal", effects: looking, reading: true,
 	},
+	"response_get": {
+		form: storedResponse, method: "GET", path: "/v1/responses/{response_id}", kind: "agent", risk: "low",
+		stability: "experimental", sensitivity: "internal", effects: looking, reading: true,
+		pathID: "response_id", fields: limited(pathFields("response_id")),
+	},
+	"response_delete": {
+		form: storedResponse, method: "DELETE", path: "/v1/responses/{response_id}", kind: "agent", risk: "high",
+		stability: "experimental", sensitivity: "restricted", effects: deleting, keyed: true, keyTTL: 24 * time.Hour,
+		approval: true, pathID: "response_id", fields: limited(pathFields("response_id")),
+	},
 	"future_stream": {
 		method: "POST", path: "/v2/answers", kind: "agent", risk: "medium", stability: "experimental",
 		sensitivity: "confidential", effects: acting, async: true, fields: limited(nil),
@@ -84,9 +99,12 @@ var contracts = map[string]contract{
 // contract returns what the connector declares of the scenario's operation.
 func (sc *Scenario) contract() contract { return contracts[sc.Operation] }
 
+// needsApproval reports whether a human has to approve each action first.
+func (sc *Scenario) needsApproval() bool { return sc.play.approval || sc.contract().approval }
+
 // streams reports whether the operation publishes chunks. Such an operation can
 // also be submitted as streaming, and be cancelled at the provider.
-func (c contract) streams() bool { return c.form != oneBody }
+func (c contract) streams() bool { return c.form == eventStream || c.form == operatedRun }
 
 // supports reports whether an action of that mode is taken; absent is sync.
 func (c contract) supports(mode string) bool {

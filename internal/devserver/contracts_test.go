@@ -28,6 +28,7 @@ func TestModesThatAnOperationTakes(t *testing.T) {
 		{"chat-sync-ok", "sync"},
 		{"responses-sync-ok", "sync"},
 		{"health-ok", "sync"},
+		{"stored", "sync"},
 	} {
 		for _, mode := range []any{"sync", "async", "streaming", nil} {
 			t.Run(fmt.Sprint(tc.scenario, " ", mode), func(t *testing.T) {
@@ -111,6 +112,9 @@ func TestInputSchemas(t *testing.T) {
 		{"a session chat needs the session", "session_chat_stream", `{"body":{"message":"x"}}`, "/session_id is missing"},
 		{"an operator may resume by an object", "operator", `{"resume":"act_1"}`, "/resume"},
 		{"an operator has no event limit", "operator", `{"max_events":"many"}`, ""},
+		{"a stored response has an id", "response_get", `{}`, "/response_id is missing"},
+		{"at the top, and nowhere else", "response_delete", `{"body":{"response_id":"resp_1"}}`, "/response_id is missing"},
+		{"which is a string", "response_delete", `{"response_id":1}`, "/response_id"},
 		{"health takes anything", "health", `{"x":1}`, ""},
 		{"but an object", "health", `[]`, "not an object"},
 		{"an unknown operation takes anything", "future_stream", `{"x":1}`, ""},
@@ -134,6 +138,8 @@ func TestConnectorChecksIDsAndHeaders(t *testing.T) {
 		{"a run id of 512 bytes", "run_events", `{"run_id":"` + long[:512] + `"}`, true},
 		{"a run id of 513 bytes", "run_events", `{"run_id":"` + long[:513] + `"}`, false},
 		{"a control character in a run id", "run_events", `{"run_id":"run_\u0007"}`, false},
+		{"a response id of 513 bytes", "response_get", `{"response_id":"` + long[:513] + `"}`, false},
+		{"a blank response id", "response_delete", `{"response_id":" "}`, false},
 		{"a session id of 512 bytes", "session_chat_stream", `{"session_id":"` + long[:512] + `"}`, true},
 		{"a session id of 513 bytes, in a path", "session_chat_stream", `{"session_id":"` + long[:513] + `"}`, false},
 		{"a session id of 513 bytes, in a header", "chat_stream", `{"prompt":"x","session_id":"` + long[:513] + `"}`, true},
@@ -164,23 +170,27 @@ func TestConnectorChecksIDsAndHeaders(t *testing.T) {
 // TestOnlyReadingIsSafe: what an operation that changes nothing fails with is
 // certain, and can be tried again when the cause can pass.
 func TestOnlyReadingIsSafe(t *testing.T) {
-	reading := []string{"health", "run_events"}
+	reading := []string{"health", "response_get", "run_events"}
 	for _, operation := range slices.Sorted(maps.Keys(contracts)) {
 		t.Run(operation, func(t *testing.T) {
 			sc := &Scenario{Name: "e", Operation: operation}
 			reads := slices.Contains(reading, operation)
-			for _, tc := range []struct {
+			type row struct {
 				name                 string
 				err                  *protocolError
 				uncertain, retryable bool
-			}{
+			}
+			rows := []row{
 				{"503", providerRefusal(sc, 503), !reads, reads},
 				{"429", providerRefusal(sc, 429), !reads, reads},
 				{"404", providerRefusal(sc, 404), false, false},
 				{"403", providerRefusal(sc, 403), false, false},
-				{"cut", failedBy(t, sc, endCut, "data: {}\n\n").err, !reads, reads},
 				{"bad bytes", invalidResponse(sc, streamFault("x")).err, !reads, false},
-			} {
+			}
+			if sc.contract().form != storedResponse {
+				rows = append(rows, row{"cut", failedBy(t, sc, endCut, "data: {}\n\n").err, !reads, reads})
+			}
+			for _, tc := range rows {
 				uncertain := strings.Contains(string(encode(tc.err)), `"uncertain_outcome":true`)
 				if uncertain != tc.uncertain || tc.err.Retryable != tc.retryable {
 					t.Errorf("%s: uncertain %v, retryable %v", tc.name, uncertain, tc.err.Retryable)
@@ -222,6 +232,8 @@ func TestTimeoutsOfTheContract(t *testing.T) {
 		{"chat", nil, time.Minute},
 		{"responses", nil, time.Minute},
 		{"health", nil, time.Minute},
+		{"response_get", nil, time.Minute},
+		{"response_delete", nil, time.Minute},
 		{"chat_stream", nil, 5 * time.Minute},
 		{"responses_stream", nil, 5 * time.Minute},
 		{"run_events", nil, 5 * time.Minute},
@@ -278,6 +290,8 @@ func TestManifestSaysWhatHolds(t *testing.T) {
 		"run_events":          {"GET", "/v1/runs/{run_id}/events", "workflow", "low", "111", "streaming", "optional", "true safe", "confidential", "300000"},
 		"session_chat_stream": {"POST", "/api/sessions/{session_id}/chat/stream", "agent", "medium", "101", "streaming", "optional", "false unsafe", "confidential", "300000"},
 		"operator":            {"POST", "/v1/runs", "agent", "high", "111", "streaming", "required", "false unsafe", "confidential", "900000"},
+		"response_get":        {"GET", "/v1/responses/{response_id}", "agent", "low", "100", "sync", "optional", "true safe", "internal", "60000"},
+		"response_delete":     {"DELETE", "/v1/responses/{response_id}", "agent", "high", "100", "sync", "required", "false unsafe", "restricted", "60000"},
 		"health":              {"GET", "/health", "tool", "low", "100", "sync", "optional", "true safe", "internal", "60000"},
 		"future_stream":       {"POST", "/v2/answers", "agent", "medium", "111", "streaming", "optional", "false unsafe", "confidential", "300000"},
 	}

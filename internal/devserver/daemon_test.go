@@ -171,6 +171,13 @@ func (d *daemon) post(path, body string, header ...string) reply {
 	return r
 }
 
+// serve adds a scenario of a test to those of the daemon.
+func (d *daemon) serve(sc Scenario) {
+	d.server.scenarios = append(d.server.scenarios, sc)
+	d.server.served = append(d.server.served, serves([]Scenario{sc})...)
+	d.server.providers[sc.Name] = providersOf([]Scenario{sc})[sc.Name]
+}
+
 // fields are members of an action beside those that every envelope here has.
 type fields map[string]any
 

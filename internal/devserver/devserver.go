@@ -3,7 +3,8 @@
 // included, and runs recorded provider answers through the rules of the Hermes
 // connector. The endpoint part of a capability id names the scenario to play,
 // the last part the operation, which decides on modes, keys, timeouts and the
-// form of the answer.
+// form of the answer. An endpoint whose operation makes or keeps responses also
+// reads and deletes them, under response_get and response_delete.
 //
 // Invariants:
 //
@@ -88,6 +89,8 @@ type Request struct {
 type Server struct {
 	opts      Options
 	scenarios []Scenario
+	served    []Scenario           // every capability, as the scenario it plays
+	providers map[string]*provider // by endpoint id
 	store     *store
 	startedAt time.Time
 	wake      chan struct{} // tells the worker that something was queued
@@ -116,6 +119,7 @@ func New(opts Options) *Server {
 	}
 	s := &Server{opts: opts, scenarios: Scenarios(), wake: make(chan struct{}, 1)}
 	s.scenarios = append(s.scenarios, scenariosOf(opts.Recordings, s.scenarios)...)
+	s.served, s.providers = serves(s.scenarios), providersOf(s.scenarios)
 	caller := edgePrincipal
 	if opts.Token == "" {
 		caller = daemonPrincipal

@@ -79,12 +79,21 @@ var expectations = []expectation{
 	{"responses-two-messages", 200, "", "completed", "completed", 20, "done", "The alarm fired at 09:12 UTCNext step: and the rollback watch the finished at 09:20 UTC. error rate."},
 	{"responses-parallel-calls", 200, "", "completed", "completed", 24, "done", notes},
 	{"responses-done-differs", 200, "", "completed", "completed", 9, "done", hello},
+	{"responses-forgotten", 200, "", "completed", "completed", 9, "done", hello},
 	{"responses-truncated-on-completed", 200, halves + "stream_truncated", "failed", "failed", 9, "done", hello},
 	{"chat-sync-ok", 200, "", "completed", "completed", 0, "", "The incident started at 09:12 UTC, was rolled back at 09:20 UTC and the error rate recovered by 09:41 UTC."},
 	{"chat-sync-length", 200, "", "completed", "completed", 0, "", report},
 	{"chat-sync-error", 200, "", "completed", "completed", 0, "", "HTTP 401: Incorrect API key provided: demo-****-key."},
 	{"chat-sync-500", 503, halves + "remote_temporary", "", "unknown", 0, "", ""},
 	{"responses-sync-ok", 200, "", "completed", "completed", 0, "", ""},
+	{"stored", 200, "", "completed", "completed", 0, "", ""},
+	{"stored-missing", 400, halves + "remote_rejected", "", "unknown", 0, "", ""},
+	{"stored-unauthorized", 401, halves + "authentication", "", "unknown", 0, "", ""},
+	{"stored-busy", 503, halves + "remote_temporary", "", "unknown", 0, "", ""},
+	{"delete", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
+	{"delete-wrong-id", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
+	{"delete-not-deleted", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
+	{"delete-answer-lost", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
 	{"run-complete", 200, "", "completed", "completed", 12, "done", cleared},
 	{"run-final-only", 200, "", "completed", "completed", 3, "done", "The incident was rolled back at 09:20 UTC."},
 	{"run-cancelled", 200, "", "cancelled", "cancelled", 4, "done", "Reading the long log"},
@@ -145,11 +154,15 @@ func playScenario(t *testing.T, d *daemon, sc Scenario, exp expectation) {
 		checkAggregate(t, exp, r, chunks)
 	case operatedRun:
 		checkOperated(t, sc, exp, r, chunks)
+	case storedResponse:
+		if exp.status == "completed" {
+			checkMessage(t, r, "")
+		}
 	default:
 		checkBody(t, sc, exp, r)
 	}
 	checkFollowed(t, frames, exp, chunks)
-	if got, want := d.server.Executions(id), boolInt(exp.name != "chat-early-rejection" && exp.name != "chat-approval"); got != want {
+	if got, want := d.server.Executions(id), boolInt(exp.name != "chat-early-rejection" && exp.status != "pending_approval"); got != want {
 		t.Errorf("%d executions, want %d", got, want)
 	}
 }

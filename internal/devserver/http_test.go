@@ -57,8 +57,9 @@ func TestOpenRoutes(t *testing.T) {
 			"/capabilities/0/contract/sla/timeout_ms", "300000",
 			"/capabilities/0/contract/idempotency/requirement", "optional",
 			"/capabilities/0/bindings/0/operation", "chat_stream")
-		for i, sc := range Scenarios() {
-			if got := r.at(t, fmt.Sprintf("/capabilities/%d/id", i)); got != sc.CapabilityID() {
+		listed := r.at(t, "/capabilities").([]any)
+		for i, sc := range serves(Scenarios()) {
+			if got := listed[i].(map[string]any)["id"]; got != sc.CapabilityID() {
 				t.Errorf("capability %d is %v", i, got)
 			}
 		}

@@ -2,12 +2,12 @@ package devserver
 
 import "net/http"
 
-// manifest is the bare Manifest object: one capability per scenario, with the
-// contract that its operation has at the connector. One thing is left out: the
+// manifest is the bare Manifest object: the capabilities of every endpoint, with
+// the contract that each operation has at the connector. One thing is left out: the
 // approval that an operator's contract asks for, since nobody can give one here.
 func (s *Server) manifest(w http.ResponseWriter, _ *request) {
-	capabilities := make([]any, 0, len(s.scenarios))
-	for _, sc := range s.scenarios {
+	capabilities := make([]any, 0, len(s.served))
+	for _, sc := range s.served {
 		capabilities = append(capabilities, capability(sc))
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
@@ -28,7 +28,6 @@ func capability(sc Scenario) map[string]any {
 	if c.reading {
 		safety = "safe"
 	}
-	confidential := c.sensitivity == "confidential"
 	contract := map[string]any{
 		"side_effects": c.effects,
 		"idempotency": map[string]any{
@@ -39,7 +38,7 @@ func capability(sc Scenario) map[string]any {
 			"supports_cancel": c.streams(), "supports_retry": c.reading,
 			"expected_completion": c.usualMode(), "retry_safety": safety,
 		},
-		"data": map[string]any{"sensitivity": c.sensitivity, "contains_pii": confidential, "redaction_required": true},
+		"data": map[string]any{"sensitivity": c.sensitivity, "contains_pii": c.sensitivity != "internal", "redaction_required": true},
 		"sla": map[string]any{
 			"expected_latency_ms": c.latencyMS(), "timeout_ms": c.timeoutMS(), "async_expected": c.asyncUsual,
 			"max_queue_delay_ms": maxQueueDelay.Milliseconds(), "availability_target": "99.9%",
@@ -47,7 +46,7 @@ func capability(sc Scenario) map[string]any {
 		"compensation": map[string]any{"mode": "rollback_not_supported", "requires_approval": false},
 	}
 	risk := c.risk
-	if sc.play.approval {
+	if sc.needsApproval() {
 		risk = "high"
 		contract["approval"] = map[string]any{
 			"required": true, "approver_selector": map[string]string{"type": "tenant_policy"},
@@ -58,7 +57,7 @@ func capability(sc Scenario) map[string]any {
 		"id": sc.CapabilityID(), "name": sc.Name, "description": sc.Summary, "kind": c.kind,
 		"input_schema": c.inputSchema(), "output_schema": c.outputSchema(), "risk": risk, "stability": c.stability,
 		"auth":                    map[string]string{"scheme": "bearer", "source": "endpoint.api_key"},
-		"requires_human_approval": sc.play.approval,
+		"requires_human_approval": sc.needsApproval(),
 		"bindings": []any{map[string]any{
 			"profile": "aip.connector.hermes_agent.v1", "system": "hermes_agent", "endpoint_id": sc.Name,
 			"operation": sc.Operation, "method": c.method, "path": c.path, "streaming": c.streams(),

@@ -182,9 +182,9 @@ func (rec recording) deltas(text string, deltas ...string) recording {
 // providerID matches the start of the ids a provider makes per request.
 var providerID = regexp.MustCompile(`\b(chatcmpl-|resp_|run_)[0-9a-f]{4}`)
 
-// again is the recording of the n-th run of one action. A provider never gives
-// two requests the same completion, response or run id, so a repeated run meets
-// the chunks of the first one with other content, as it does at a real daemon.
+// again is the recording of the n-th run at one endpoint. A provider never gives
+// two requests the same completion, response or run id, so a repeated run of one
+// action meets the chunks of the first one with other content, as it does at a real daemon.
 func (rec recording) again(n int) recording {
 	if n <= 1 {
 		return rec

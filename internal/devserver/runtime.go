@@ -53,7 +53,7 @@ func (s *Server) submit(ctx context.Context, env *envelope) answer {
 	if taken := s.store.reserve(r); taken != nil {
 		return resultAnswer(*taken)
 	}
-	if sc.play.approval {
+	if sc.needsApproval() {
 		return resultAnswer(s.askHuman(r))
 	}
 	if a.Mode == "async" {
@@ -230,11 +230,11 @@ func (s *Server) attempt(r *run, waited time.Duration) {
 
 // scenario finds a capability by its exact id.
 func (s *Server) scenario(capabilityID string) *Scenario {
-	i := slices.IndexFunc(s.scenarios, func(sc Scenario) bool { return sc.CapabilityID() == capabilityID })
+	i := slices.IndexFunc(s.served, func(sc Scenario) bool { return sc.CapabilityID() == capabilityID })
 	if i < 0 {
 		return nil
 	}
-	return &s.scenarios[i]
+	return &s.served[i]
 }
 
 // askHuman answers an action that needs an approval: a result that is not

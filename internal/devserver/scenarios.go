@@ -55,10 +55,13 @@ type script struct {
 	approval       bool   // a human has to decide first
 	dropStatus     bool   // the aggregate lacks http_status
 	alter, by      string // words changed in the aggregate only
+	forgets        bool   // the provider keeps no response, whatever it was asked
+	stored         storedTraps
 }
 
-// bytes is what the provider sends in the n-th run of one action. The events of
-// a run that was started before do not depend on who reads them.
+// bytes is what the provider sends for the n-th run that its endpoint is asked
+// for. The events of a run that was started before do not depend on who reads
+// them.
 func (sc *Scenario) bytes(n int) recording {
 	if sc.contract().pathID == "run_id" {
 		return sc.play.frames
@@ -96,6 +99,8 @@ func Scenarios() []Scenario {
 		group("responses", `{"body":{"input":"Summarize the incident notes","store":true}}`, []Scenario{
 			{Name: "responses-sync-ok", Summary: "two function calls and one answer, not streamed", play: script{frames: loadBody("responses_nonstream_ok")}},
 		}),
+		group("response_get", storedDemo, storedScenarios()),
+		group("response_delete", storedDemo, deleteScenarios()),
 		group("run_events", `{"run_id":"run_6f0d5c1b98a34e27b1c40a7d93e25f86"}`, []Scenario{
 			{Name: "run-complete", Summary: "text, reasoning, tools, an approval that somebody gives, the end", play: script{frames: load("written/run_complete")}},
 			{Name: "run-final-only", Summary: "no text but the whole one in run.completed", play: script{frames: load("written/run_final_only")}},
@@ -200,6 +205,7 @@ func responsesStreams() []Scenario {
 			frames: load("written/responses_parallel_calls")}},
 		{Name: "responses-done-differs", Summary: "output_text.done has other words than its deltas", play: script{
 			frames: ok.edit(`"text": "Hello! How can I help you today?", "logprobs"`, `"text": "Hello! How can I help you tomorrow?", "logprobs"`)}},
+		{Name: "responses-forgotten", Summary: "a short answer that the provider does not keep, although it was asked to", play: script{frames: ok, forgets: true}},
 		{Name: "responses-truncated-on-completed", Summary: "the event limit falls exactly on response.completed", MaxEvents: len(ok), play: script{frames: ok}},
 	}
 }

@@ -87,7 +87,6 @@ type run struct {
 	scenario      *Scenario
 	sessionID     string
 	correlationID string
-	number        int // executions of this action id, this one included
 
 	// ctx ends when the run is over for the runtime, whoever ended it.
 	ctx    context.Context
@@ -159,7 +158,6 @@ func (st *store) start(r *run) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.counts[r.action.ID]++
-	r.number = st.counts[r.action.ID]
 	st.active[r.action.ID] = append(st.active[r.action.ID], r)
 }
 

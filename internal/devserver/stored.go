@@ -1,0 +1,144 @@
+package devserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+)
+
+// storedStates are the states a stored response can be found in, each with a
+// recorded object.
+var storedStates = []string{"completed", "failed", "incomplete", "in_progress"}
+
+// SeededResponses returns the id of a stored response in each state: completed,
+// failed, incomplete, in_progress. The endpoints whose scenario is about stored
+// responses keep these four from the start.
+func SeededResponses() map[string]string {
+	ids := map[string]string{}
+	for _, state := range storedStates {
+		ids[state] = idOf(seededResponse(state))
+	}
+	return ids
+}
+
+func seededResponse(state string) json.RawMessage {
+	text, err := recordings.ReadFile("scenarios/stored/" + state + ".json")
+	if err != nil {
+		panic("devserver: " + err.Error())
+	}
+	return bodyValue(string(text))
+}
+
+// storedTraps are what is wrong with a provider's dealing with stored responses.
+type storedTraps struct {
+	empty      bool // nothing is stored from the start
+	busy       int  // this many requests are answered 503 first
+	afterwards int  // a deletion is carried out and answered with this status
+	wrongID    bool // the receipt names another response
+	notDeleted bool // the receipt says that nothing was deleted
+}
+
+// otherResponse is the id in a receipt that names the wrong one.
+const otherResponse = "resp_00000000000000000000000000ff"
+
+// storedObject is response_get and response_delete: one request for one stored
+// response. The provider's JSON becomes the output as it is. Unknown, deleted,
+// evicted and never stored ids are all the same 404, which the connector reports
+// as rejected, without the provider's words.
+func (s *Server) storedObject(r *run) outcome {
+	sc, p := r.scenario, s.provider(r.scenario.Name)
+	id, _ := stringValue(members(r.action.Input)[sc.contract().pathID])
+	var out json.RawMessage
+	status := http.StatusOK
+	if sc.Operation == "response_get" {
+		out, status = p.get(id)
+	} else if status = p.remove(id); status == http.StatusOK {
+		out, status = receipt(id, sc.play.stored)
+	}
+	if status != http.StatusOK {
+		return outcome{err: providerRefusal(sc, status)}
+	}
+	return outcome{result: actionResult{ActionID: r.action.ID, Status: "completed", Output: out, Message: messageOf("", out)}}
+}
+
+// receipt is the provider's answer to a deletion that it carried out.
+func receipt(id string, traps storedTraps) (json.RawMessage, int) {
+	if traps.afterwards != 0 {
+		return nil, traps.afterwards
+	}
+	if traps.wrongID {
+		id = otherResponse
+	}
+	return encode(struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{id, "response", !traps.notDeleted}), http.StatusOK
+}
+
+// serves lists the scenarios with the capabilities of their endpoints: an
+// endpoint that makes or keeps responses also reads and deletes them.
+func serves(scenarios []Scenario) []Scenario {
+	var list []Scenario
+	for _, sc := range scenarios {
+		list = append(list, sc)
+		if !slices.Contains([]string{"responses", "responses_stream", "response_get", "response_delete"}, sc.Operation) {
+			continue
+		}
+		for _, operation := range []string{"response_get", "response_delete"} {
+			if operation == sc.Operation {
+				continue
+			}
+			other := sc
+			other.Operation, other.Mode, other.Demo, other.MaxEvents = operation, contracts[operation].usualMode(), storedDemo, 0
+			other.Summary = map[string]string{"response_get": "reads", "response_delete": "deletes"}[operation] + " a response that this endpoint keeps"
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// providersOf makes the provider of each endpoint, with what it keeps from the
+// start.
+func providersOf(scenarios []Scenario) map[string]*provider {
+	all := map[string]*provider{}
+	for _, sc := range scenarios {
+		p := newProvider()
+		all[sc.Name] = p
+		traps := sc.play.stored
+		for range traps.busy {
+			p.refusals = append(p.refusals, http.StatusServiceUnavailable)
+		}
+		if sc.contract().form != storedResponse || traps.empty {
+			continue
+		}
+		ids := SeededResponses()
+		for _, state := range storedStates {
+			p.keep(ids[state], seededResponse(state))
+		}
+	}
+	return all
+}
+
+// storedDemo reads or deletes the completed one of the seeded responses.
+var storedDemo = `{"response_id":"` + SeededResponses()["completed"] + `"}`
+
+// storedScenarios are about reading stored responses.
+func storedScenarios() []Scenario {
+	return []Scenario{
+		{Name: "stored", Summary: "four stored responses, one of each state; this is the completed one"},
+		{Name: "stored-missing", Summary: "404: never stored, deleted, evicted, or kept by another instance", play: script{stored: storedTraps{empty: true}}},
+		{Name: "stored-unauthorized", Summary: "the provider answers 401", play: script{providerStatus: 401}},
+		{Name: "stored-busy", Summary: "the provider answers 503 twice, then as it should", play: script{stored: storedTraps{busy: 2}}},
+	}
+}
+
+// deleteScenarios are about deletions. A human has to approve each of them.
+func deleteScenarios() []Scenario {
+	return []Scenario{
+		{Name: "delete", Summary: "deletes a stored response once a human has approved"},
+		{Name: "delete-wrong-id", Summary: "the receipt names another response", play: script{stored: storedTraps{wrongID: true}}},
+		{Name: "delete-not-deleted", Summary: "the receipt says deleted: false", play: script{stored: storedTraps{notDeleted: true}}},
+		{Name: "delete-answer-lost", Summary: "the response is deleted, and the provider answers 503", play: script{stored: storedTraps{afterwards: http.StatusServiceUnavailable}}},
+	}
+}
