@@ -79,7 +79,6 @@ var expectations = []expectation{
 	{"responses-two-messages", 200, "", "completed", "completed", 20, "done", "The alarm fired at 09:12 UTCNext step: and the rollback watch the finished at 09:20 UTC. error rate."},
 	{"responses-parallel-calls", 200, "", "completed", "completed", 24, "done", notes},
 	{"responses-done-differs", 200, "", "completed", "completed", 9, "done", hello},
-	{"responses-forgotten", 200, "", "completed", "completed", 9, "done", hello},
 	{"responses-truncated-on-completed", 200, halves + "stream_truncated", "failed", "failed", 9, "done", hello},
 	{"chat-sync-ok", 200, "", "completed", "completed", 0, "", "The incident started at 09:12 UTC, was rolled back at 09:20 UTC and the error rate recovered by 09:41 UTC."},
 	{"chat-sync-length", 200, "", "completed", "completed", 0, "", report},

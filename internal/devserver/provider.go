@@ -120,7 +120,7 @@ type responseWriter struct {
 // no response, and for a run that is not to be kept.
 func (p *provider) responseWriter(sc *Scenario, input json.RawMessage) *responseWriter {
 	makes := sc.Operation == "responses" || sc.Operation == "responses_stream"
-	if !makes || sc.play.forgets || !keepsResponse(input) {
+	if !makes || sc.play.stored.forgets || !keepsResponse(input) {
 		return nil
 	}
 	return &responseWriter{provider: p}

@@ -55,7 +55,6 @@ type script struct {
 	approval       bool   // a human has to decide first
 	dropStatus     bool   // the aggregate lacks http_status
 	alter, by      string // words changed in the aggregate only
-	forgets        bool   // the provider keeps no response, whatever it was asked
 	stored         storedTraps
 }
 
@@ -85,18 +84,21 @@ func (p script) distort(agg *aggregate) {
 	}
 }
 
+// responsesDemo asks for a response that is kept.
+const responsesDemo = `{"body":{"input":"Summarize the incident notes","store":true}}`
+
 // Scenarios returns every scenario in the order of the documentation.
 func Scenarios() []Scenario {
 	return slices.Concat(
 		group("chat_stream", `{"prompt":"Summarize the incident notes","session_id":"demo-session"}`, chatStreams()),
-		group("responses_stream", `{"body":{"input":"Summarize the incident notes","store":true}}`, responsesStreams()),
+		group("responses_stream", responsesDemo, responsesStreams()),
 		group("chat", `{"prompt":"Summarize the incident notes","session_id":"demo-session"}`, []Scenario{
 			{Name: "chat-sync-ok", Summary: "one answer, not streamed", play: script{frames: loadBody("chat_nonstream_ok")}},
 			{Name: "chat-sync-length", Summary: "the model's output limit cuts the answer", play: script{frames: loadBody("chat_nonstream_length")}},
 			{Name: "chat-sync-error", Summary: "finish error; its sentence stands as the text", play: script{frames: loadBody("chat_nonstream_error_401")}},
 			{Name: "chat-sync-500", Summary: "the provider answers 500", play: script{providerStatus: 500}},
 		}),
-		group("responses", `{"body":{"input":"Summarize the incident notes","store":true}}`, []Scenario{
+		group("responses", responsesDemo, []Scenario{
 			{Name: "responses-sync-ok", Summary: "two function calls and one answer, not streamed", play: script{frames: loadBody("responses_nonstream_ok")}},
 		}),
 		group("response_get", storedDemo, storedScenarios()),
@@ -205,7 +207,6 @@ func responsesStreams() []Scenario {
 			frames: load("written/responses_parallel_calls")}},
 		{Name: "responses-done-differs", Summary: "output_text.done has other words than its deltas", play: script{
 			frames: ok.edit(`"text": "Hello! How can I help you today?", "logprobs"`, `"text": "Hello! How can I help you tomorrow?", "logprobs"`)}},
-		{Name: "responses-forgotten", Summary: "a short answer that the provider does not keep, although it was asked to", play: script{frames: ok, forgets: true}},
 		{Name: "responses-truncated-on-completed", Summary: "the event limit falls exactly on response.completed", MaxEvents: len(ok), play: script{frames: ok}},
 	}
 }

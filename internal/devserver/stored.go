@@ -3,7 +3,6 @@ package devserver
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 )
 
 // storedStates are the states a stored response can be found in, each with a
@@ -31,7 +30,7 @@ func seededResponse(state string) json.RawMessage {
 
 // storedTraps are what is wrong with a provider's dealing with stored responses.
 type storedTraps struct {
-	empty      bool // nothing is stored from the start
+	forgets    bool // nothing is ever stored, whatever was asked
 	busy       int  // this many requests are answered 503 first
 	afterwards int  // a deletion is carried out and answered with this status
 	wrongID    bool // the receipt names another response
@@ -76,23 +75,27 @@ func receipt(id string, traps storedTraps) (json.RawMessage, int) {
 	}{id, "response", !traps.notDeleted}), http.StatusOK
 }
 
-// serves lists the scenarios with the capabilities of their endpoints: an
-// endpoint that makes or keeps responses also reads and deletes them.
+// serves lists the scenarios with the other capabilities of their endpoints: one
+// that makes or keeps responses also reads and deletes them, and one that is
+// about kept ones also makes them.
 func serves(scenarios []Scenario) []Scenario {
 	var list []Scenario
 	for _, sc := range scenarios {
 		list = append(list, sc)
-		if !slices.Contains([]string{"responses", "responses_stream", "response_get", "response_delete"}, sc.Operation) {
-			continue
+		var others []Scenario
+		switch sc.Operation {
+		case "response_get", "response_delete":
+			others = group("responses_stream", responsesDemo, []Scenario{{Summary: "makes a response, of a short answer"}})
+			fallthrough
+		case "responses", "responses_stream":
+			others = append(others, group("response_get", storedDemo, []Scenario{{Summary: "reads a response that this endpoint keeps"}})...)
+			others = append(others, group("response_delete", storedDemo, []Scenario{{Summary: "deletes a response that this endpoint keeps"}})...)
 		}
-		for _, operation := range []string{"response_get", "response_delete"} {
-			if operation == sc.Operation {
-				continue
+		for _, other := range others {
+			if other.Operation != sc.Operation {
+				other.Name, other.play = sc.Name, sc.play
+				list = append(list, other)
 			}
-			other := sc
-			other.Operation, other.Mode, other.Demo, other.MaxEvents = operation, contracts[operation].usualMode(), storedDemo, 0
-			other.Summary = map[string]string{"response_get": "reads", "response_delete": "deletes"}[operation] + " a response that this endpoint keeps"
-			list = append(list, other)
 		}
 	}
 	return list
@@ -109,7 +112,7 @@ func providersOf(scenarios []Scenario) map[string]*provider {
 		for range traps.busy {
 			p.refusals = append(p.refusals, http.StatusServiceUnavailable)
 		}
-		if sc.contract().form != storedResponse || traps.empty {
+		if sc.contract().form != storedResponse || traps.forgets {
 			continue
 		}
 		ids := SeededResponses()
@@ -125,20 +128,29 @@ var storedDemo = `{"response_id":"` + SeededResponses()["completed"] + `"}`
 
 // storedScenarios are about reading stored responses.
 func storedScenarios() []Scenario {
-	return []Scenario{
+	return keeping([]Scenario{
 		{Name: "stored", Summary: "four stored responses, one of each state; this is the completed one"},
-		{Name: "stored-missing", Summary: "404: never stored, deleted, evicted, or kept by another instance", play: script{stored: storedTraps{empty: true}}},
+		{Name: "stored-missing", Summary: "404: never stored, deleted, evicted, or kept by another instance", play: script{stored: storedTraps{forgets: true}}},
 		{Name: "stored-unauthorized", Summary: "the provider answers 401", play: script{providerStatus: 401}},
 		{Name: "stored-busy", Summary: "the provider answers 503 twice, then as it should", play: script{stored: storedTraps{busy: 2}}},
-	}
+	})
 }
 
 // deleteScenarios are about deletions. A human has to approve each of them.
 func deleteScenarios() []Scenario {
-	return []Scenario{
+	return keeping([]Scenario{
 		{Name: "delete", Summary: "deletes a stored response once a human has approved"},
 		{Name: "delete-wrong-id", Summary: "the receipt names another response", play: script{stored: storedTraps{wrongID: true}}},
 		{Name: "delete-not-deleted", Summary: "the receipt says deleted: false", play: script{stored: storedTraps{notDeleted: true}}},
 		{Name: "delete-answer-lost", Summary: "the response is deleted, and the provider answers 503", play: script{stored: storedTraps{afterwards: http.StatusServiceUnavailable}}},
+	})
+}
+
+// keeping gives endpoints that are about kept responses what they play when they
+// are asked for a new one.
+func keeping(list []Scenario) []Scenario {
+	for i := range list {
+		list[i].play.frames = load("responses_ok")
 	}
+	return list
 }

@@ -76,7 +76,6 @@ func TestWhatARunLeavesInTheStore(t *testing.T) {
 		{"store without a body is", "responses-stop", input(`{"input":"x","store":false}`), ""},
 		{"a body in a body", "responses-stop", input(`{"body":{"body":{"input":"x","store":false}}}`), ""},
 		{"not streamed and not stored", "responses-sync-ok", input(`{"body":{"input":"x","store":false}}`), ""},
-		{"a provider that forgets", "responses-forgotten", nil, ""},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			withDaemon(t, Options{}, func(t *testing.T, d *daemon) {
@@ -180,6 +179,22 @@ func TestStoreEvictsTheLeastRecentlyUsed(t *testing.T) {
 		d.read(endpoint, "act_7", third).wantNotFound(t)
 		if n := len(d.server.StoredResponses(endpoint)); n != maxStored {
 			t.Errorf("%d are stored", n)
+		}
+	})
+}
+
+// TestStoredEndpointsMakeResponses: what an endpoint keeps from the start stands
+// beside what is made there, unless it forgets everything.
+func TestStoredEndpointsMakeResponses(t *testing.T) {
+	withDaemon(t, Options{}, func(t *testing.T, d *daemon) {
+		for endpoint, want := range map[string]int{"stored": 5, "delete": 5, "stored-missing": 0} {
+			d.submit(endpoint, "act_"+endpoint, fields{
+				"capability_id": capabilityPrefix + endpoint + ":responses_stream", "mode": "streaming",
+				"input": json.RawMessage(responsesDemo), "idempotency_key": nil,
+			}).want(t, 200, "/body/action_result/status", "completed", "/body/action_result/output/text", hello)
+			if n := len(d.server.StoredResponses(endpoint)); n != want {
+				t.Errorf("%s keeps %d, want %d", endpoint, n, want)
+			}
 		}
 	})
 }
