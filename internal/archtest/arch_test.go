@@ -37,7 +37,7 @@ const (
 	color   = "github.com/fatih/color"
 	isatty  = "github.com/mattn/go-isatty"
 	xterm   = "golang.org/x/term"
-	xansi   = "github.com/charmbracelet/x/ansi"
+	width   = "github.com/clipperhouse/displaywidth"
 	uax29   = "github.com/clipperhouse/uax29/v2"
 	flock   = "github.com/gofrs/flock"
 	uuid    = "github.com/google/uuid"
@@ -74,7 +74,7 @@ var rooms = map[string]room{
 	"internal/state":    {inside: []string{"fault"}, outside: []string{flock, jsonExp}},
 	"internal/render": {
 		inside:  []string{"aip", "fault", "jq", "record", "sanitize", "transcript", "verdict"},
-		outside: []string{color, isatty, xterm, xansi, jsonExp},
+		outside: []string{color, isatty, xterm, width, jsonExp},
 	},
 
 	"internal/fault":      {pure: true},

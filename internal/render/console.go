@@ -7,7 +7,6 @@ import (
 
 	"github.com/aipctl/aipctl/internal/jq"
 	"github.com/aipctl/aipctl/internal/sanitize"
-	"github.com/charmbracelet/x/ansi"
 )
 
 // place says whether stdout and stderr end up on one screen or in one log.
@@ -31,25 +30,42 @@ type console struct {
 	now     func() time.Time
 	// live is set where a status line may be drawn.
 	live bool
-	// drawn is the width in cells of the status line on the screen; 0 when
-	// there is none.
-	drawn int
+	// drawn is the status line on the screen with the blanks behind it; empty
+	// when there is none. cells is its width, at the most.
+	drawn string
+	cells int
 	// mid is set while the cursor stands in a line of text of stdout.
 	mid bool
+	// broken is set while a line of text is ended on the screen by a line of
+	// ours and not yet by the text.
+	broken bool
+	// moves is set where the cursor can be moved: escapes are welcome, and both
+	// streams are known to be the same terminal.
+	moves bool
+	// rewraps is set for a terminal that wraps its lines anew when it gets
+	// narrower, the status line with them.
+	rewraps bool
+	// wrote is when text was last written.
+	wrote time.Time
 	// said is when something was last written where stderr is read.
 	said time.Time
 }
 
 func newConsole(o Options) *console {
+	colored := UseColor(o.Color, o.Format, o.Env, o.StderrTTY)
+	live := o.animated() && o.Format != JSONL
+	moves := live && colored && o.StdoutTTY && sameFile(o.Stdout, o.Stderr)
 	return &console{
 		out:     newStdout(o.Stdout),
 		err:     o.Stderr,
 		filter:  o.Filter,
 		place:   placeOf(o),
-		palette: newPalette(UseColor(o.Color, o.Format, o.Env, o.StderrTTY)),
+		palette: newPalette(colored),
 		width:   o.Width,
 		now:     o.Now,
-		live:    o.animated() && o.Format != JSONL,
+		live:    live,
+		moves:   moves,
+		rewraps: moves && (o.Env("TMUX") != "" || strings.HasPrefix(o.Env("TERM"), "tmux")),
 		said:    o.Now(),
 	}
 }
@@ -66,8 +82,14 @@ func (c *console) clean(s string) error {
 	}
 	if c.place != apart {
 		c.erase()
+		if c.broken && c.moves && s[0] == '\n' {
+			// The line that this ends has ended on the screen already.
+			c.put(cursorUp)
+		}
 		c.mid = !strings.HasSuffix(s, "\n")
+		c.broken = false
 	}
+	c.wrote = c.now()
 	if c.place == together {
 		c.said = c.now()
 	}
@@ -96,48 +118,81 @@ func (c *console) line(s style, t sanitize.Text) {
 
 // raw writes to stderr, in one Write, what ends in a line end.
 func (c *console) raw(s string) {
-	prefix := ""
-	if c.mid && c.place == together {
-		prefix = "\n"
-	}
-	c.put(c.blank() + prefix + s)
-	c.drawn, c.mid = 0, false
+	c.put(c.blank() + c.endText() + s)
+	c.drawn, c.cells, c.mid = "", 0, false
 	c.said = c.now()
 }
 
+// endText ends on the screen the line that text stands in, and returns what
+// does it.
+func (c *console) endText() string {
+	if !c.mid || c.place != together {
+		return ""
+	}
+	c.mid, c.broken = false, true
+	return "\n"
+}
+
 // draw shows t as the status line, in place of the one before. Where text
-// stands in the line it draws nothing: it would go over it.
-func (c *console) draw(t sanitize.Text) {
-	if !c.live || c.mid {
+// stands in the line it draws nothing, for it would go over it; unless no text
+// has come for as long as the patience lasts, and then on a line of its own.
+func (c *console) draw(t sanitize.Text, now time.Time, patience time.Duration) {
+	if !c.live {
 		return
+	}
+	below := ""
+	if c.mid {
+		if c.place != together || now.Sub(c.wrote) < patience {
+			return
+		}
+		below = c.endText()
 	}
 	// One cell stays free: a terminal that has filled a line may have gone to
 	// the next one.
-	s := ansi.Truncate(sanitize.Line(t.String()).String(), max(c.width()-1, 0), "…")
-	w := ansi.StringWidth(s)
-	if w == 0 {
+	room := max(c.width()-1, 0)
+	s := cut(sanitize.Line(t.String()).String(), room)
+	w := most(s)
+	if w == 0 || c.cells > room || w != cells(s) || c.cells != cells(c.drawn) {
+		// It became narrower, or nobody knows where its end is.
 		c.erase()
+	}
+	if w == 0 {
 		return
 	}
-	c.put("\r" + c.palette.paint(dim, sanitize.Line(s)) + strings.Repeat(" ", max(c.drawn-w, 0)))
-	c.drawn = max(c.drawn, w)
+	over := strings.Repeat(" ", max(c.cells-w, 0))
+	c.put(below + "\r" + c.palette.paint(dim, sanitize.Line(s)) + over)
+	c.drawn, c.cells = s+over, max(c.cells, w)
 }
 
 // erase takes the status line off the screen.
 func (c *console) erase() {
-	if c.drawn > 0 {
+	if c.cells > 0 {
 		c.put(c.blank())
-		c.drawn = 0
+		c.drawn, c.cells = "", 0
 	}
 }
 
+const (
+	cursorUp   = "\x1b[A"
+	eraseBelow = "\x1b[J"
+)
+
 // blank returns what erases the status line. Blanks do it on any terminal,
-// with colour or without.
+// with colour or without. Where the terminal has become too narrow for it and
+// is known to wrap such a line, all of it is erased; else nobody knows what the
+// terminal has made of it, and what follows begins on a line of its own.
 func (c *console) blank() string {
-	if c.drawn == 0 {
+	width := max(c.width(), 1)
+	switch {
+	case c.cells == 0:
 		return ""
+	case c.cells < width:
+		return "\r" + strings.Repeat(" ", c.cells) + "\r"
+	case c.rewraps:
+		return "\r" + strings.Repeat(cursorUp, wraps(c.drawn, width)) + eraseBelow
+	default:
+		return "\r" + strings.Repeat(" ", width-1) + "\r\n"
 	}
-	return "\r" + strings.Repeat(" ", c.drawn) + "\r"
 }
 
 // stop erases the status line for good.

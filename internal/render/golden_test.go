@@ -219,7 +219,7 @@ func TestSummarySaysWhatIsNotKnown(t *testing.T) {
 func TestErrorOfAProviderWithoutATypeIsShown(t *testing.T) {
 	g := newRig(t, Options{})
 	g.deliver(0, transcript.ProviderError{Message: "only words"})
-	if got := g.err.String(); got != "provider error: without a type\n" {
+	if got := g.err.String(); got != "2030-01-15T12:00:00Z provider error: without a type\n" {
 		t.Errorf("stderr %q", got)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/transcript"
 	"github.com/aipctl/aipctl/internal/verdict"
-	"github.com/charmbracelet/x/ansi"
 )
 
 // How much of a field of the provider or the daemon one line shows, in runes.
@@ -26,6 +25,7 @@ const (
 type narration struct {
 	opts   Options
 	con    *console
+	log    bool // lines have the time, since no clock runs beside them
 	answer *answer
 	status status
 	calls  *calls
@@ -37,12 +37,14 @@ type narration struct {
 }
 
 func newNarration(o Options, con *console) *narration {
+	calls := newCalls()
 	return &narration{
 		opts:      o,
 		con:       con,
+		log:       !con.live,
 		answer:    newAnswer(con),
-		status:    status{con: con, now: o.Now},
-		calls:     newCalls(),
+		status:    status{con: con, now: o.Now, tools: calls.running},
+		calls:     calls,
 		functions: map[string]bool{},
 		errors:    map[transcript.ProviderError]bool{},
 	}
@@ -54,6 +56,14 @@ func (n *narration) say(s style, t sanitize.Text) {
 	if !n.opts.Quiet {
 		n.con.line(s, t)
 	}
+}
+
+// tell writes a line about something that happened now.
+func (n *narration) tell(s style, t sanitize.Text) {
+	if n.log {
+		t = sanitize.Format("%s %s", stamp(n.opts.Now()), t)
+	}
+	n.say(s, t)
 }
 
 func (n *narration) Identity(v record.Identity) error {
@@ -87,8 +97,11 @@ func (n *narration) State(v record.State) error {
 	if !n.status.change(v) {
 		return nil
 	}
-	if !n.con.live || n.opts.Verbose {
-		n.say(dim, sanitize.Format("%s %s", stamp(n.opts.Now()), n.status.words()))
+	switch {
+	case n.log:
+		n.tell(dim, words(v))
+	case n.opts.Verbose:
+		n.say(dim, sanitize.Format("%s %s", stamp(n.opts.Now()), words(v)))
 	}
 	n.status.draw(n.opts.Now())
 	return nil
@@ -104,11 +117,12 @@ func (n *narration) Event(v record.Event) error {
 	if !n.opts.Verbose && (strings.HasPrefix(v.Kind, "aip.stream.") || resultEvents[v.Kind]) {
 		return nil
 	}
+	n.status.news()
 	t := sanitize.Format("event %s", sanitize.LineMax(v.Kind, nameMax))
-	if v.OccurredAt != "" {
+	if n.opts.Verbose && v.OccurredAt != "" {
 		t = sanitize.Format("%s at %s", t, sanitize.LineMax(v.OccurredAt, nameMax))
 	}
-	n.say(dim, t)
+	n.tell(dim, t)
 	return nil
 }
 
@@ -117,7 +131,7 @@ func (n *narration) Warning(v record.Warning) error {
 	if v.Code != "" {
 		t = sanitize.Format("%s (%s)", t, sanitize.LineMax(v.Code, nameMax))
 	}
-	n.say(attention, t)
+	n.tell(attention, t)
 	return nil
 }
 
@@ -126,11 +140,12 @@ func (n *narration) Gap(v record.Gap) error {
 	if v.From != v.To {
 		t = sanitize.Format("gap: sequences %s to %s were not delivered", sanitize.Uint(v.From), sanitize.Uint(v.To))
 	}
-	n.say(attention, t)
+	n.tell(attention, t)
 	return nil
 }
 
 func (n *narration) Deliver(d record.Delivery) error {
+	n.status.news()
 	for _, op := range d.Ops {
 		n.op(d, op)
 	}
@@ -162,13 +177,13 @@ func (n *narration) op(d record.Delivery, op transcript.Op) {
 	case transcript.Approval:
 		n.approval(o)
 	case transcript.Closed:
-		n.say(attention, sanitize.Format("the provider closed its stream without an end: %s", sanitize.LineMax(o.Reason, reasonMax)))
+		n.tell(attention, sanitize.Format("the provider closed its stream without an end: %s", sanitize.LineMax(o.Reason, reasonMax)))
 	case transcript.Note:
 		t := sanitize.Format("unknown frame: kind %s, sequence %s", sanitize.LineMax(d.Chunk.Kind, nameMax), sanitize.Uint(d.Chunk.Sequence))
 		if o.Name != "" {
 			t = sanitize.Format("%s, name %s", t, sanitize.LineMax(o.Name, nameMax))
 		}
-		n.say(dim, t)
+		n.tell(dim, t)
 	}
 }
 
@@ -183,7 +198,7 @@ func (n *narration) item(d record.Delivery, o transcript.Item) {
 	if n.calls.seen(o.CallID) || startsTool(d.Ops, o.CallID) {
 		return // the line of the tool says it
 	}
-	n.say(plain, sanitize.Format("function call %s (%s)", toolName(o.Name), sanitize.LineMax(o.CallID, nameMax)))
+	n.tell(plain, sanitize.Format("function call %s (%s)", toolName(o.Name), sanitize.LineMax(o.CallID, nameMax)))
 }
 
 func startsTool(ops []transcript.Op, callID string) bool {
@@ -218,7 +233,7 @@ func (n *narration) tool(o transcript.Tool) {
 	if o.Status == transcript.ToolFailed {
 		s = bad
 	}
-	n.say(s, n.labelled(t, o.Label))
+	n.tell(s, n.labelled(t, o.Label))
 }
 
 // labelled adds a label, which is a raw command or a file name, where it may
@@ -230,8 +245,8 @@ func (n *narration) labelled(t sanitize.Text, label string) sanitize.Text {
 	shown := sanitize.LineMax(label, labelMax)
 	if n.opts.StderrTTY {
 		const least = 12 // cells; a shorter piece says nothing
-		room := n.opts.Width() - 1 - ansi.StringWidth(t.String()) - len(": ")
-		shown = sanitize.Line(ansi.Truncate(shown.String(), max(room, least), "…"))
+		room := n.opts.Width() - 1 - most(t.String()) - len(": ")
+		shown = sanitize.Line(cut(shown.String(), max(room, least)))
 	}
 	return sanitize.Format("%s: %s", t, shown)
 }
@@ -256,7 +271,7 @@ func (n *narration) providerError(o transcript.ProviderError) {
 	if o.Message != "" && (n.opts.StderrTTY || n.opts.ShowProviderErrors) {
 		t = sanitize.Format("%s: %s", t, sanitize.LineMax(o.Message, reasonMax))
 	}
-	n.say(bad, t)
+	n.tell(bad, t)
 }
 
 func (n *narration) approval(o transcript.Approval) {
@@ -268,7 +283,7 @@ func (n *narration) approval(o transcript.Approval) {
 	if len(choices) > 0 {
 		t = sanitize.Format("%s: %s", t, sanitize.Join(", ", choices...))
 	}
-	n.say(attention, t)
+	n.tell(attention, t)
 }
 
 // tick shows the time in the status line, or that all is well where stderr was
@@ -280,7 +295,7 @@ func (n *narration) tick(now time.Time) {
 		return
 	}
 	if n.status.set && now.Sub(n.con.said) >= beat {
-		n.say(dim, sanitize.Format("%s still %s, %s", stamp(now), n.status.words(), elapsed(now.Sub(n.status.start))))
+		n.say(dim, sanitize.Format("%s still %s, %s so far", stamp(now), n.status.line(now), elapsed(now.Sub(n.status.start))))
 	}
 }
 
@@ -299,7 +314,7 @@ func (n *narration) Outcome(o *verdict.Outcome) error {
 		if ended(x.Status) {
 			continue
 		}
-		t := sanitize.Format("tool %s not completed", toolName(x.Name))
+		t := sanitize.Format("tool %s: no completion reported", toolName(x.Name))
 		if x.CallID != "" && n.functions[x.CallID] {
 			t = sanitize.Format("%s (%s)", t, sanitize.LineMax(x.CallID, nameMax))
 		}

@@ -255,13 +255,20 @@ func placeOf(o Options) place {
 	if !ok {
 		return unsure
 	}
-	if err, ok := stat(o.Stderr); ok && os.SameFile(out, err) {
+	if sameFile(o.Stdout, o.Stderr) {
 		return together
 	}
 	if out.Mode().IsRegular() || out.Mode()&fs.ModeCharDevice != 0 && !o.StdoutTTY {
 		return apart
 	}
 	return unsure
+}
+
+// sameFile reports whether two writers are known to be one file or terminal.
+func sameFile(a, b io.Writer) bool {
+	x, ok := stat(a)
+	y, also := stat(b)
+	return ok && also && os.SameFile(x, y)
 }
 
 func stat(w io.Writer) (fs.FileInfo, bool) {

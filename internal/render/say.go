@@ -8,7 +8,6 @@ import (
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/verdict"
-	"github.com/charmbracelet/x/ansi"
 )
 
 // The types of records beside those of a run.
@@ -142,7 +141,7 @@ func (r *Renderer) fields(fields []Field) error {
 	width := 0
 	for _, f := range fields {
 		if !f.Value.IsEmpty() {
-			width = max(width, ansi.StringWidth(f.Name.String()))
+			width = max(width, cells(f.Name.String()))
 		}
 	}
 	var b strings.Builder
@@ -152,7 +151,7 @@ func (r *Renderer) fields(fields []Field) error {
 		}
 		name := sanitize.Line(f.Name.String()).String()
 		b.WriteString(name)
-		b.WriteString(strings.Repeat(" ", max(width-ansi.StringWidth(name), 0)+2))
+		b.WriteString(strings.Repeat(" ", max(width-cells(name), 0)+2))
 		b.WriteString(sanitize.Line(f.Value.String()).String())
 		b.WriteByte('\n')
 	}

@@ -3,23 +3,33 @@ package render
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/transcript"
-	"github.com/charmbracelet/x/ansi"
+	"github.com/clipperhouse/displaywidth"
 )
 
 // screen is a terminal that both streams write to. It knows what a text
-// terminal does with characters, line ends and carriage returns, and it
-// remembers which stream wrote each cell.
+// terminal does with characters, line ends, carriage returns and the few
+// escapes of ours, and it remembers which stream wrote each cell.
 type screen struct {
 	width    int
-	rows     [][]cell
+	rewraps  bool // wraps its lines anew when the width changes; else it cuts them
+	rows     []line
 	row, col int
+	escape   string // what has come of an escape
+	escapes  int    // those that move or erase
 	faults   []string
+}
+
+// line is one row of a screen.
+type line struct {
+	cells []cell
+	wraps bool // the next row goes on with it
 }
 
 type cell struct {
@@ -27,7 +37,7 @@ type cell struct {
 	from string // the stream; empty for a blank
 }
 
-func newScreen(width int) *screen { return &screen{width: width, rows: [][]cell{nil}} }
+func newScreen(width int) *screen { return &screen{width: width, rows: []line{{}}} }
 
 // stream is one way to the screen.
 type stream struct {
@@ -44,29 +54,45 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Stat tells that both streams lead to the same place.
+func (s *stream) Stat() (os.FileInfo, error) { return os.Stat(".") }
+
+func (s *screen) fault(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Sprintf(format, args...)+fmt.Sprintf(" at %d:%d", s.row, s.col))
+}
+
 func (s *screen) put(from string, r rune) {
+	if s.escape != "" || r == '\x1b' {
+		s.escape += string(r)
+		if len(s.escape) > 2 && r >= 0x40 {
+			s.act(from, s.escape)
+			s.escape = ""
+		}
+		return
+	}
 	switch r {
 	case '\n':
-		s.down()
+		s.down(false)
 		return
 	case '\r':
 		s.col = 0
 		return
 	}
-	w := ansi.StringWidth(string(r))
+	w := displaywidth.Rune(r)
 	if s.col+w > s.width {
-		s.down()
+		s.down(true)
 	}
 	for range w {
-		for len(s.rows[s.row]) <= s.col {
-			s.rows[s.row] = append(s.rows[s.row], cell{r: ' '})
+		row := &s.rows[s.row]
+		for len(row.cells) <= s.col {
+			row.cells = append(row.cells, cell{r: ' '})
 		}
-		was := &s.rows[s.row][s.col]
+		was := &row.cells[s.col]
 		if was.from == "stdout" {
-			s.faults = append(s.faults, fmt.Sprintf("%s writes %q over the text %q at %d:%d", from, r, was.r, s.row, s.col))
+			s.fault("%s writes %q over the text %q", from, r, was.r)
 		}
 		if from == "stdout" && was.from != "" {
-			s.faults = append(s.faults, fmt.Sprintf("the text %q meets %q of %s at %d:%d", r, was.r, was.from, s.row, s.col))
+			s.fault("the text %q meets %q of %s", r, was.r, was.from)
 		}
 		now := cell{r: r, from: from}
 		if r == ' ' && from == "stderr" {
@@ -78,12 +104,108 @@ func (s *screen) put(from string, r rune) {
 	}
 }
 
-func (s *screen) down() {
+func (s *screen) act(from, escape string) {
+	switch {
+	case strings.HasSuffix(escape, "m"): // a colour
+	case escape == cursorUp:
+		s.escapes++
+		if s.row == 0 {
+			s.fault("%s goes above the screen", from)
+			return
+		}
+		s.row--
+	case escape == eraseBelow:
+		s.escapes++
+		for i := s.row; i < len(s.rows); i++ {
+			cells := s.rows[i].cells
+			if i == s.row {
+				cells = cells[min(s.col, len(cells)):]
+			}
+			for j := range cells {
+				if cells[j].from == "stdout" {
+					s.fault("%s erases the text %q", from, cells[j].r)
+				}
+				cells[j] = cell{r: ' '}
+			}
+		}
+	default:
+		s.fault("%s sends %q", from, escape)
+	}
+}
+
+// down goes to the next line, which may be there already. It only carries on
+// the line above where that was full.
+func (s *screen) down(full bool) {
+	s.rows[s.row].wraps = full
 	s.row++
 	s.col = 0
 	if s.row == len(s.rows) {
-		s.rows = append(s.rows, nil)
+		s.rows = append(s.rows, line{})
 	}
+}
+
+// resize gives the terminal another width.
+func (s *screen) resize(width int) {
+	s.width = width
+	if !s.rewraps {
+		for i := range s.rows {
+			s.rows[i].cells = s.rows[i].cells[:min(width, len(s.rows[i].cells))]
+		}
+		s.col = min(s.col, width) // what the user then sees of his own resizing is not ours
+		return
+	}
+	old, row, col := s.rows, s.row, s.col
+	s.rows = nil
+	for i := 0; i < len(old); {
+		var whole []cell
+		at := -1 // of the cursor
+		for {
+			if i == row {
+				at = len(whole) + col
+			}
+			whole = append(whole, old[i].cells...)
+			i++
+			if !old[i-1].wraps || i == len(old) {
+				break
+			}
+		}
+		s.rows = append(s.rows, line{})
+		for n, c := range whole {
+			wide := c.r != 0 && n+1 < len(whole) && whole[n+1].r == 0
+			last := &s.rows[len(s.rows)-1]
+			if len(last.cells) == width || wide && len(last.cells) == width-1 {
+				last.wraps = true
+				s.rows = append(s.rows, line{})
+				last = &s.rows[len(s.rows)-1]
+			}
+			if n == at {
+				s.row, s.col = len(s.rows)-1, len(last.cells)
+			}
+			last.cells = append(last.cells, c)
+		}
+		if at >= len(whole) {
+			s.row, s.col = len(s.rows)-1, min(len(s.rows[len(s.rows)-1].cells)+at-len(whole), width)
+		}
+	}
+}
+
+// shown is the screen as it is read, without blanks at the ends.
+func (s *screen) shown() string {
+	var b strings.Builder
+	for _, row := range s.rows {
+		var l strings.Builder
+		for _, c := range row.cells {
+			if c.r != 0 {
+				l.WriteRune(c.r)
+			}
+		}
+		if row.wraps {
+			b.WriteString(l.String())
+			continue
+		}
+		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
 // text is what one stream has on the screen, without blanks and line ends,
@@ -92,7 +214,7 @@ func (s *screen) text(from string) (shown string, shared bool) {
 	var b strings.Builder
 	for _, row := range s.rows {
 		owners := map[string]bool{}
-		for _, c := range row {
+		for _, c := range row.cells {
 			if c.from != "" {
 				owners[c.from] = true
 			}
@@ -109,60 +231,210 @@ func squeeze(s string) string {
 	return strings.NewReplacer(" ", "", "\n", "").Replace(s)
 }
 
-// However text, tools, states, errors and the clock come together, on a
-// terminal that both streams share no character of the answer is ever written
-// over, no line of it is shared with one of ours, and no status line stays.
+// kind is a terminal and what its user wants of it.
+type kind struct {
+	color   ColorMode
+	resizes bool
+	rewraps bool
+}
+
+func (k kind) env() func(string) string {
+	if k.rewraps {
+		return environment("TERM", "tmux-256color")
+	}
+	return environment("TERM", "xterm")
+}
+
+// However text, tools, states, errors, the clock and the size of the window
+// come together, on a terminal that both streams share no character of the
+// answer is ever written over, no line of it is shared with one of ours, and no
+// status line stays.
 func TestScreenIsNeverTorn(t *testing.T) {
-	words := []string{"a", "word ", "two words", "\n", "line\n", "\n\n", "\u6f22\u5b57", "a much longer piece of text that fills a whole line or more ", "\u65e5\u672c\n", " ", "x\ny"}
-	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 7))
-		width := 12 + rng.IntN(70)
-		scr := newScreen(width)
-		out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
-		o := terminal()
-		o.Stdout, o.Stderr = out, errs
-		o.Width = func() int { return width }
-		g := newRig(t, o)
-		g.identity()
-		seq := uint64(0)
-		var said strings.Builder
-		for range 60 {
-			seq++
-			switch rng.IntN(8) {
-			case 0, 1, 2:
-				w := words[rng.IntN(len(words))]
-				said.WriteString(w)
-				g.deliver(seq, transcript.Text{Text: w})
-			case 3:
-				g.ok(g.r.State(record.State{State: record.StateReconnecting, Attempt: rng.IntN(3), Reason: strings.Repeat("\u6f22\u5b57x", rng.IntN(20))}))
-			case 4, 5:
-				g.wait(time.Duration(rng.IntN(3000)) * time.Millisecond)
-				g.r.Tick(g.clock)
-			case 6:
-				g.deliver(seq, transcript.Tool{Name: "tool", CallID: fmt.Sprint(rng.IntN(5)), Status: []string{transcript.ToolRunning, transcript.ToolCompleted}[rng.IntN(2)], Label: "a\nlabel"},
-					transcript.Thought{Text: words[rng.IntN(len(words))]})
-			case 7:
-				g.ok(g.r.Warning(record.Warning{Message: "a warning"}))
+	for name, k := range map[string]kind{
+		"plain":                            {color: ColorNever},
+		"colour":                           {color: ColorAlways},
+		"plain, resized":                   {color: ColorNever, resizes: true},
+		"colour, resized":                  {color: ColorAlways, resizes: true},
+		"plain, resized and wrapped anew":  {color: ColorNever, resizes: true, rewraps: true},
+		"colour, resized and wrapped anew": {color: ColorAlways, resizes: true, rewraps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(100) {
+				tear(t, k, seed)
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
 			}
+		})
+	}
+}
+
+// tear runs one random run on one random screen.
+func tear(t *testing.T, k kind, seed uint64) {
+	words := []string{"a", "word ", "two words", "\n", "line\n", "\n\n", "\u6f22\u5b57", "a much longer piece of text that fills a whole line or more ", "\u65e5\u672c\n", " ", "x\ny"}
+	rng := rand.New(rand.NewPCG(seed, 7))
+	scr := newScreen(12 + rng.IntN(70))
+	scr.rewraps = k.rewraps
+	out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+	o := terminal()
+	o.Stdout, o.Stderr, o.Color, o.Env = out, errs, k.color, k.env()
+	o.Width = func() int { return scr.width }
+	g := newRig(t, o)
+	g.identity()
+	seq := uint64(0)
+	var said strings.Builder
+	for range 60 {
+		seq++
+		events := 8
+		if k.resizes {
+			events++
 		}
-		g.outcome(nil)
-		if len(scr.faults) > 0 {
-			t.Fatalf("seed %d: %s", seed, strings.Join(scr.faults, "\n"))
-		}
-		shown, shared := scr.text("stdout")
-		if want := squeeze(said.String()); shown != want {
-			t.Fatalf("seed %d: the screen shows the answer %q, want %q", seed, shown, want)
-		}
-		if shared {
-			t.Fatalf("seed %d: a line is shared", seed)
-		}
-		if ours, _ := scr.text("stderr"); strings.Contains(ours, "reconnecting") {
-			t.Fatalf("seed %d: a status line stays: %q", seed, ours)
-		}
-		if strings.Contains(errs.log.String(), "\x1b") || strings.ContainsAny(out.log.String(), "\r\x1b") {
-			t.Fatalf("seed %d: escapes without colour", seed)
+		switch rng.IntN(events) {
+		case 0, 1, 2:
+			w := words[rng.IntN(len(words))]
+			said.WriteString(w)
+			g.deliver(seq, transcript.Text{Text: w})
+		case 3:
+			g.ok(g.r.State(record.State{State: record.StateReconnecting, Attempt: rng.IntN(3), Reason: strings.Repeat("\u6f22\u5b57x", rng.IntN(20))}))
+		case 4, 5:
+			g.wait(time.Duration(rng.IntN(3000)) * time.Millisecond)
+			g.r.Tick(g.clock)
+		case 6:
+			g.deliver(seq, transcript.Tool{Name: "tool", CallID: fmt.Sprint(rng.IntN(5)), Status: []string{transcript.ToolRunning, transcript.ToolCompleted}[rng.IntN(2)], Label: "a\nlabel"},
+				transcript.Thought{Text: words[rng.IntN(len(words))]})
+		case 7:
+			g.ok(g.r.Warning(record.Warning{Message: "a warning"}))
+		case 8:
+			scr.resize(12 + rng.IntN(70))
 		}
 	}
+	g.outcome(nil)
+	if len(scr.faults) > 0 {
+		t.Error(strings.Join(scr.faults, "\n"))
+	}
+	shown, shared := scr.text("stdout")
+	if want := squeeze(said.String()); shown != want && (!k.resizes || k.rewraps) {
+		t.Errorf("the screen shows the answer %q, want %q", shown, want)
+	}
+	if shared {
+		t.Error("a line is shared")
+	}
+	if got, want := squeeze(out.log.String()), squeeze(said.String()); got != want {
+		t.Errorf("stdout has %q, want %q", got, want)
+	}
+	// A terminal that wraps a long status line when it gets narrower keeps some
+	// of it where the cursor cannot be moved.
+	if ours, _ := scr.text("stderr"); strings.Contains(ours, "reconnecting") && (!k.rewraps || k.color == ColorAlways) {
+		t.Errorf("a status line stays: %q", ours)
+	}
+	if k.color == ColorNever && strings.Contains(errs.log.String(), "\x1b") || strings.ContainsAny(out.log.String(), "\r\x1b") {
+		t.Error("escapes where none may be")
+	}
+	if k.color == ColorAlways && scr.escapes == 0 && seed == 0 {
+		t.Error("the cursor was never moved")
+	}
+}
+
+// A line of ours ends the line of text that it comes into. What the text itself
+// then ends with, or begins with, leaves no empty line on a terminal; the bytes
+// of stdout are the same everywhere.
+func TestNoEmptyLineAfterALineThatWasEnded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		color ColorMode
+		want  string
+	}{
+		"with colour": {ColorAlways, "First.\ntool t running\n\nSecond.\nwarning: w\nverdict: accepted;"},
+		"without":     {ColorNever, "First.\ntool t running\n\n\nSecond.\nwarning: w\n\nverdict: accepted;"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scr := newScreen(80)
+			out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+			o := terminal()
+			o.Stdout, o.Stderr, o.Color, o.Width = out, errs, tt.color, func() int { return 80 }
+			g := newRig(t, o)
+			g.state(record.StateFollowing)
+			g.deliver(0, transcript.Text{Text: "First."})
+			g.deliver(1, transcript.Tool{Name: "t", CallID: "1", Status: transcript.ToolRunning})
+			g.r.Tick(g.clock)
+			g.deliver(2, transcript.Text{Text: "\n\nSecond."})
+			g.ok(g.r.Warning(record.Warning{Message: "w"}))
+			g.outcome(nil)
+			if got := scr.shown(); !strings.HasPrefix(got, tt.want) || len(scr.faults) > 0 {
+				t.Errorf("the screen shows\n%s\nwant\n%s\nfaults %q", got, tt.want, scr.faults)
+			}
+			if got := out.log.String(); got != "First.\n\nSecond.\n" {
+				t.Errorf("stdout %q", got)
+			}
+		})
+	}
+}
+
+// A line of text that stays unfinished does not hide for ever what goes on.
+func TestStatusLineBelowALineOfTextThatStands(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state record.State
+		quiet time.Duration
+		want  string
+	}{
+		"a pause is none yet":       {record.State{State: record.StateFollowing}, 14 * time.Second, "half a \n"},
+		"a long pause":              {record.State{State: record.StateFollowing}, 15 * time.Second, "half a\n15s following, nothing new for 15s\n"},
+		"trouble that passes":       {record.State{State: record.StateReconnecting, Attempt: 1, Reason: "r"}, time.Second, "half a \n"},
+		"trouble that stays":        {record.State{State: record.StateReconnecting, Attempt: 1, Reason: "r"}, 2 * time.Second, "half a\n2s reconnecting, attempt 1: r\n"},
+		"trouble with a wait ahead": {record.State{State: record.StateReconnecting, Attempt: 1, WaitMS: 7500, Reason: "r"}, 2 * time.Second, "half a\n2s reconnecting, attempt 1 in 6s: r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scr := newScreen(60)
+			out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+			o := terminal()
+			o.Stdout, o.Stderr, o.Width = out, errs, func() int { return 60 }
+			g := newRig(t, o)
+			g.deliver(0, transcript.Text{Text: "half a "})
+			g.ok(g.r.State(tt.state))
+			for range tt.quiet / time.Second {
+				g.wait(time.Second)
+				g.r.Tick(g.clock)
+			}
+			if got := strings.TrimRight(scr.shown(), " \n"); got != strings.TrimRight(tt.want, " \n") {
+				t.Errorf("the screen shows %q, want %q", got, tt.want)
+			}
+			g.deliver(1, transcript.Text{Text: "line"})
+			g.ok(g.r.Close())
+			if len(scr.faults) > 0 || out.log.String() != "half a line\n" {
+				t.Errorf("faults %q, stdout %q", scr.faults, out.log.String())
+			}
+			if strings.Contains(scr.shown(), "ing") {
+				t.Errorf("the status line stays: %q", scr.shown())
+			}
+		})
+	}
+}
+
+// The tools that run stand in the status line with their time.
+func TestStatusLineNamesTheToolsThatRun(t *testing.T) {
+	w := &writes{}
+	o := terminal()
+	o.Stderr, o.Width = w, func() int { return 90 }
+	g := newRig(t, o)
+	tool := func(id, name, status string) {
+		g.deliver(0, transcript.Tool{CallID: id, Name: name, Status: status})
+	}
+	look := func(want string) {
+		t.Helper()
+		g.wait(time.Second)
+		g.r.Tick(g.clock)
+		if got := strings.Trim(w.all[len(w.all)-1], "\r "); got != want {
+			t.Errorf("the status line is %q, want %q", got, want)
+		}
+	}
+	g.state(record.StateFollowing)
+	tool("1", "read_file", transcript.ToolRunning)
+	look("1s following; tool running: read_file 1s")
+	tool("", "web", transcript.ToolRunning)
+	look("2s following; 2 tools running: read_file 2s, web 1s")
+	tool("1", "read_file", transcript.ToolFailed)
+	look("3s following; tool running: web 2s")
+	tool("", "web", transcript.ToolCompleted)
+	look("4s following")
 }
 
 // The screen of these tests sees what it is there for.
@@ -197,7 +469,7 @@ func TestStatusLineFitsAnyWidth(t *testing.T) {
 			t.Fatalf("width %d: writes %q", width+1, w.all)
 		}
 		for _, s := range w.all {
-			if n := ansi.StringWidth(strings.Trim(s, "\r")); n > width {
+			if n := most(strings.Trim(s, "\r")); n > width {
 				t.Errorf("width %d: %d cells: %q", width+1, n, s)
 			}
 		}

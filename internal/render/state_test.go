@@ -46,15 +46,15 @@ func TestStatusLineIsRedrawnInPlace(t *testing.T) {
 	g.r.Tick(g.clock)
 	clear := func(n int) string { return "\r" + strings.Repeat(" ", n) + "\r" }
 	want := []string{
-		"\rconnecting, 0s",
-		"\rconnecting, 1s",
-		"\rreconnecting, attempt 2 in 1.5s: a rea…",
-		"\rfollowing, 1s" + strings.Repeat(" ", 39-13),
+		"\r0s connecting",
+		"\r1s connecting",
+		"\r1s reconnecting, attempt 2 in 2s: a re…",
+		"\r1s following" + strings.Repeat(" ", 39-12),
 		clear(39),
-		"\rfollowing, 1m01s",
-		clear(16) + "a line\n",
-		"\rsettling, 1m01s",
-		clear(15),
+		"\r1m01s following, nothing new for 1m00s",
+		clear(38) + "a line\n",
+		"\r1m01s reading the result",
+		clear(24),
 	}
 	if !slices.Equal(w.all, want) {
 		t.Errorf("stderr\n%q\nwant\n%q", w.all, want)
@@ -123,11 +123,11 @@ func TestLogHasAHeartbeatAMinute(t *testing.T) {
 	tick(120)
 	want := `2030-01-15T12:01:30Z connecting
 2030-01-15T12:02:29Z following
-2030-01-15T12:03:29Z still following, 1m59s
-2030-01-15T12:04:29Z still following, 2m59s
+2030-01-15T12:03:29Z still following, nothing new for 1m00s, 1m59s so far
+2030-01-15T12:04:29Z still following, nothing new for 2m00s, 2m59s so far
 a line
-2030-01-15T12:05:30Z still following, 4m00s
-2030-01-15T12:05:30Z settling
+2030-01-15T12:05:30Z still following, nothing new for 3m01s, 4m00s so far
+2030-01-15T12:05:30Z reading the result
 `
 	if got := g.err.String(); got != want {
 		t.Errorf("stderr\n%s\nwant\n%s", got, want)
@@ -156,7 +156,7 @@ func TestOneLogForBothStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "2030-01-15T12:00:00Z following\nsome\ntool t running\n text\ntool t completed 0s\n"
+	want := "2030-01-15T12:00:00Z following\nsome\n2030-01-15T12:01:40Z tool t running\n text\n2030-01-15T12:01:40Z tool t completed 0s\n"
 	if string(got) != want {
 		t.Errorf("log %q, want %q", got, want)
 	}
@@ -249,7 +249,7 @@ func TestStatusLineStaysWhileTheAnswerGoesToAFile(t *testing.T) {
 	g.deliver(0, transcript.Text{Text: "in the middle"})
 	g.wait(time.Second)
 	g.r.Tick(g.clock)
-	if want := []string{"\rfollowing, 0s", "\rfollowing, 1s"}; !slices.Equal(w.all, want) {
+	if want := []string{"\r0s following", "\r1s following"}; !slices.Equal(w.all, want) {
 		t.Errorf("stderr %q, want %q", w.all, want)
 	}
 }
@@ -263,13 +263,13 @@ func TestThoughtsAreShownByLines(t *testing.T) {
 		want string
 	}{
 		"not in a log":                     {Options{}, []transcript.Op{think("a\n")}, ""},
-		"in a log on request":              {Options{Verbose: true}, []transcript.Op{think("a\n")}, "thought: a\n"},
+		"in a log on request":              {Options{Verbose: true}, []transcript.Op{think("a\n")}, "2030-01-15T12:00:00Z thought: a\n"},
 		"on a terminal":                    {terminal(), []transcript.Op{think("a\n")}, "thought: a\n"},
 		"never when quiet":                 {Options{Verbose: true, Quiet: true}, []transcript.Op{think("a\n")}, ""},
-		"pieces make a line":               {Options{Verbose: true}, []transcript.Op{think("a"), think("b\nc"), think("\n")}, "thought: ab\nthought: c\n"},
-		"empty lines are none":             {Options{Verbose: true}, []transcript.Op{think("\n \n\na\n")}, "thought: a\n"},
-		"what is held comes before others": {Options{Verbose: true}, []transcript.Op{think("a"), transcript.Note{}}, "thought: a\nunknown frame: kind data, sequence 1\n"},
-		"a long line is not held for ever": {Options{Verbose: true}, []transcript.Op{think(long), think("y")}, "thought: " + long + "y\n"},
+		"pieces make a line":               {Options{Verbose: true}, []transcript.Op{think("a"), think("b\nc"), think("\n")}, "2030-01-15T12:00:00Z thought: ab\n2030-01-15T12:00:00Z thought: c\n"},
+		"empty lines are none":             {Options{Verbose: true}, []transcript.Op{think("\n \n\na\n")}, "2030-01-15T12:00:00Z thought: a\n"},
+		"what is held comes before others": {Options{Verbose: true}, []transcript.Op{think("a"), transcript.Note{}}, "2030-01-15T12:00:00Z thought: a\n2030-01-15T12:00:00Z unknown frame: kind data, sequence 1\n"},
+		"a long line is not held for ever": {Options{Verbose: true}, []transcript.Op{think(long), think("y")}, "2030-01-15T12:00:00Z thought: " + long + "y\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t, tt.o)
@@ -284,7 +284,7 @@ func TestThoughtsAreShownByLines(t *testing.T) {
 	g := newRig(t, Options{Verbose: true})
 	g.deliver(0, think("held"))
 	g.r.Tick(g.clock)
-	if g.err.String() != "thought: held\n" {
+	if g.err.String() != "2030-01-15T12:00:00Z thought: held\n" {
 		t.Errorf("a tick leaves it: %q", g.err.String())
 	}
 }
@@ -315,10 +315,18 @@ func TestQuietErrorsAreShown(t *testing.T) {
 
 func TestStateInWords(t *testing.T) {
 	for want, v := range map[string]record.State{
-		"following":                       {State: record.StateFollowing, Attempt: 1}, // the first one needs no number
-		"following, attempt 2":            {State: record.StateFollowing, Attempt: 2},
-		"waiting, action running in 2.0s": {State: record.StateWaiting, Action: "running", WaitMS: 2000},
-		"uncertain: the reply was lost":   {State: record.StateUncertain, Reason: "the reply was lost"},
+		"connecting":                        {State: record.StateConnecting},
+		"following":                         {State: record.StateFollowing, Attempt: 1},
+		"following again":                   {State: record.StateFollowing, Attempt: 2},
+		"submitted, waiting for the answer": {State: record.StateSubmitted},
+		"reconnecting, attempt 1 in 500ms: the line was cut": {State: record.StateReconnecting, Attempt: 1, WaitMS: 500, Reason: "the line was cut"},
+		"answered, reading the rest":                         {State: record.StateReplied},
+		"answered (completed), reading the rest":             {State: record.StateReplied, Action: "completed"},
+		"no answer to the submit, reading on: a reset":       {State: record.StateUncertain, Reason: "a reset"},
+		"reading what is left":                               {State: record.StateDraining},
+		"reading the result":                                 {State: record.StateSettling},
+		"waiting, action running in 2s":                      {State: record.StateWaiting, Action: "running", WaitMS: 2000},
+		"a state of its own":                                 {State: "a state of its own"},
 	} {
 		g := newRig(t, Options{})
 		g.ok(g.r.State(v))

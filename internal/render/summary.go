@@ -26,6 +26,9 @@ func summary(o *verdict.Outcome) sanitize.Text {
 	if o.ErrorCode != "" {
 		add(sanitize.Format("code %s", sanitize.LineMax(o.ErrorCode, idMax)))
 	}
+	if o.ApprovalID != "" {
+		add(sanitize.Format("approval %s", sanitize.LineMax(o.ApprovalID, idMax)))
+	}
 	add(finish(o))
 	add(tokens(o.Usage))
 	switch {

@@ -47,6 +47,10 @@ func (n *narration) showThought() {
 	s := n.thought.line.String()
 	n.thought.line.Reset()
 	if strings.TrimSpace(s) != "" {
-		n.con.line(dim, sanitize.Format("thought: %s", sanitize.Line(s)))
+		t := sanitize.Format("thought: %s", sanitize.Line(s))
+		if n.log {
+			t = sanitize.Format("%s %s", stamp(n.opts.Now()), t)
+		}
+		n.con.line(dim, t)
 	}
 }

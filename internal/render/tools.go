@@ -1,8 +1,10 @@
 package render
 
 import (
+	"slices"
 	"time"
 
+	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/transcript"
 )
 
@@ -18,6 +20,7 @@ type call struct {
 type calls struct {
 	byID  map[string]*call
 	noIDs []*call // running calls without an id, oldest first
+	open  []*call // running calls, oldest first
 }
 
 func newCalls() *calls { return &calls{byID: map[string]*call{}} }
@@ -44,8 +47,9 @@ func (c *calls) update(op transcript.Tool, now time.Time) (ch change, ok bool) {
 		return change{}, false
 	}
 	x.status = op.Status
+	c.open = without(c.open, x)
 	if x.id == "" {
-		c.drop(x)
+		c.noIDs = without(c.noIDs, x)
 	}
 	return change{name: x.name, after: now.Sub(x.first), timed: true}, true
 }
@@ -65,20 +69,36 @@ func (c *calls) find(op transcript.Tool) *call {
 }
 
 func (c *calls) keep(x *call) {
+	runs := x.status == transcript.ToolRunning
+	if runs {
+		c.open = append(c.open, x)
+	}
 	switch {
 	case x.id != "":
 		c.byID[x.id] = x
-	case x.status == transcript.ToolRunning:
+	case runs:
 		c.noIDs = append(c.noIDs, x)
 	}
 }
 
-func (c *calls) drop(x *call) {
-	for i, y := range c.noIDs {
-		if y == x {
-			c.noIDs = append(c.noIDs[:i], c.noIDs[i+1:]...)
-			return
-		}
+func without(list []*call, x *call) []*call {
+	return slices.DeleteFunc(list, func(y *call) bool { return y == x })
+}
+
+// running says which tools run and how long they have, oldest first; none is
+// the empty text.
+func (c *calls) running(now time.Time) sanitize.Text {
+	var all []sanitize.Text
+	for _, x := range c.open {
+		all = append(all, sanitize.Format("%s %s", toolName(x.name), elapsed(now.Sub(x.first))))
+	}
+	switch len(all) {
+	case 0:
+		return sanitize.Text{}
+	case 1:
+		return sanitize.Format("tool running: %s", all[0])
+	default:
+		return sanitize.Format("%s tools running: %s", sanitize.Int(int64(len(all))), sanitize.Join(", ", all...))
 	}
 }
 

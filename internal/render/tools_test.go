@@ -33,7 +33,7 @@ func TestToolsArePairedLikeInTheTranscript(t *testing.T) {
 		"a state of its own is shown":           {[]transcript.Tool{update("1", "a", run), update("1", "a", "blocked"), update("1", "a", "blocked"), update("1", "a", run), update("1", "a", done)}, "tool a running|tool a blocked 1.0s|tool a completed 4.0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newRig(t, Options{})
+			g := newRig(t, terminal())
 			script := transcript.New()
 			for i, op := range tt.ops {
 				g.deliver(uint64(i), op)
@@ -75,7 +75,7 @@ func TestFunctionCallsGoByNameAndID(t *testing.T) {
 		"other items are not calls":       {[][]transcript.Op{{transcript.Item{Kind: "reasoning", CallID: "x"}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newRig(t, Options{})
+			g := newRig(t, terminal())
 			for i, ops := range tt.ops {
 				g.deliver(uint64(i), ops...)
 			}
@@ -84,13 +84,13 @@ func TestFunctionCallsGoByNameAndID(t *testing.T) {
 			}
 		})
 	}
-	g := newRig(t, Options{})
+	g := newRig(t, terminal())
 	g.deliver(0, item(true), tool("running"))
 	g.err.Reset()
 	g.outcome(func(o *verdict.Outcome) {
 		o.Tools = []verdict.Tool{{Name: "search", CallID: "call_1", Status: "running"}}
 	})
-	if first, _, _ := strings.Cut(g.err.String(), "\n"); first != "tool search not completed (call_1)" {
+	if first, _, _ := strings.Cut(g.err.String(), "\n"); first != "tool search: no completion reported (call_1)" {
 		t.Errorf("at the end: %q", first)
 	}
 }
