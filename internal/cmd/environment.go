@@ -41,6 +41,7 @@ func environment() []variable {
 		{"CLICOLOR_FORCE", "any text but 0 turns colour on without a terminal too", "--color, NO_COLOR"},
 		{"CLICOLOR", "0 turns colour off", "--color, NO_COLOR, CLICOLOR_FORCE"},
 		{"TERM", "dumb means a terminal without colour and without a status line", "--color, CLICOLOR_FORCE"},
+		{"TMUX", "any text means a terminal that wraps its lines anew when it gets narrower, so that the status line can be taken away whole; a TERM that begins with tmux says the same", ""},
 		{"CI", "any text but 0 and false means that nobody watches: lines with a time stamp, no status line", ""},
 		{"HTTPS_PROXY, HTTP_PROXY, https_proxy, http_proxy", "the proxy for URLs of that scheme; never used for this machine", "NO_PROXY"},
 		{"NO_PROXY, no_proxy", "hosts that are reached without a proxy, with commas", ""},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -108,10 +109,10 @@ func TestWhatNobodyKnows(t *testing.T) {
 	plain := newWorld(t).run(callScenario(sc, url)...)
 	painted := newWorld(t).run(callScenario(sc, url, "--color", "always")...)
 	for _, line := range lines {
-		if n := strings.Count("\n"+plain.stderr, "\n"+line+"\n"); n != 1 {
+		if n := strings.Count(plain.stderr, "Z "+line+"\n"); n != 1 {
 			t.Errorf("%q stands %d times on stderr, want once:\n%s", line, n, plain.stderr)
 		}
-		if !strings.Contains(painted.stderr, "\x1b[2m"+line) {
+		if !regexp.MustCompile(`\x1b\[2m\S+Z ` + line).MatchString(painted.stderr) {
 			t.Errorf("%q is not dim:\n%q", line, painted.stderr)
 		}
 	}
