@@ -39,6 +39,7 @@ const (
 	xterm   = "golang.org/x/term"
 	width   = "github.com/clipperhouse/displaywidth"
 	uax29   = "github.com/clipperhouse/uax29/v2"
+	goTOML  = "github.com/pelletier/go-toml/v2"
 	flock   = "github.com/gofrs/flock"
 	uuid    = "github.com/google/uuid"
 	gojq    = "github.com/itchyny/gojq"
@@ -52,7 +53,7 @@ var rooms = map[string]room{
 	"internal/cmd": {
 		inside: []string{
 			"aip", "client", "config", "contract", "cursor", "devserver", "engine", "fault", "follow", "hermes",
-			"identity", "jq", "manual", "record", "render", "sanitize", "state", "transcript", "verdict",
+			"identity", "jq", "manual", "record", "render", "sanitize", "state", "transcript", "userfile", "verdict",
 		},
 		outside: []string{cobra, pflag, isatty, xterm, jsonExp},
 	},
@@ -67,11 +68,12 @@ var rooms = map[string]room{
 	"internal/follow":   {inside: []string{"aip", "fault", "idle"}, outside: []string{goSSE, jsonExp}},
 	"internal/idle":     {},
 	"internal/contract": {inside: []string{"aip", "client", "fault"}, outside: []string{jsonExp}},
-	"internal/config":   {inside: []string{"fault"}},
+	"internal/config":   {inside: []string{"fault", "userfile"}, outside: []string{goTOML}},
 	"internal/jq":       {inside: []string{"fault"}, outside: []string{gojq}},
 	"internal/cursor":   {inside: []string{"state"}},
 	"internal/identity": {inside: []string{"fault", "state"}, outside: []string{uuid, jsonExp}},
-	"internal/state":    {inside: []string{"fault"}, outside: []string{flock, jsonExp}},
+	"internal/state":    {inside: []string{"fault", "userfile"}, outside: []string{jsonExp}},
+	"internal/userfile": {outside: []string{flock}},
 	"internal/render": {
 		inside:  []string{"aip", "fault", "jq", "record", "sanitize", "transcript", "verdict"},
 		outside: []string{color, isatty, xterm, width, jsonExp},
@@ -217,7 +219,7 @@ func TestRoomsImportWhatTheirRowAllows(t *testing.T) {
 func TestTheTableItself(t *testing.T) {
 	only := map[string][]string{ // a library and the only rooms that may know it
 		cobra: {"internal/cmd"}, pflag: {"internal/cmd"}, goSSE: {"internal/follow"}, color: {"internal/render"},
-		flock: {"internal/state"}, uuid: {"internal/identity"}, gointer: {"internal/aiptest"},
+		flock: {"internal/userfile"}, goTOML: {"internal/config"}, uuid: {"internal/identity"}, gointer: {"internal/aiptest"},
 	}
 	for name, r := range rooms {
 		for _, lib := range r.outside {

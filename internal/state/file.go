@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/userfile"
 )
 
 const (
 	defaultLockTimeout = 2 * time.Second
-	lockPoll           = 5 * time.Millisecond
 	// How long a reader waits for the rest of a last line that has no end:
 	// a writer may be in the middle of it.
 	tornPause = 10 * time.Millisecond
@@ -51,7 +51,7 @@ func WithNow(now func() time.Time) Option { return func(f *File) { f.now = now }
 func New(path string, opts ...Option) *File {
 	f := &File{
 		path: path, lockTimeout: defaultLockTimeout, now: time.Now,
-		syncFile: (*os.File).Sync, syncFolder: syncFolder,
+		syncFile: (*os.File).Sync, syncFolder: userfile.SyncFolder,
 		turn: make(chan struct{}, 1),
 	}
 	for _, o := range opts {

@@ -8,24 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/userfile"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/gofrs/flock"
-)
-
-// errNotRegular is why a path that is a folder, a pipe or a device is refused:
-// opening some of those would wait for ever.
-var (
-	errDirectory  = errors.New("it is a directory")
-	errNotRegular = errors.New("it is not a regular file")
-	errLinks      = errors.New("too many symbolic links")
 )
 
 // writer is the data file while the lock is held, and until what was added is
@@ -59,18 +47,18 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 	case <-bounded.Done():
 		return f.lockFault(ctx, bounded.Err())
 	}
-	path, err := resolve(f.path)
+	path, err := userfile.Resolve(f.path)
 	if err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
 	// Before anything is made beside it: the folder of a device is no place for
 	// a lock.
 	if fi, err := os.Stat(path); err == nil {
-		if err := regular(fi); err != nil {
+		if err := userfile.Regular(fi); err != nil {
 			return f.fault(ctx, "state.unwritable", "write", err)
 		}
 	}
-	if err := f.makeFolder(filepath.Dir(path)); err != nil {
+	if err := userfile.MakeFolder(filepath.Dir(path), f.syncFolder); err != nil {
 		return f.fault(ctx, "state.unwritable", "write", err)
 	}
 	var w *writer
@@ -97,11 +85,11 @@ func (f *File) locked(ctx context.Context, do func(*writer) error) (err error) {
 // holding runs do with the lock held. bounded is ctx with a time for the
 // waiting.
 func (f *File) holding(ctx, bounded context.Context, path string, do func() error) error {
-	lock := flock.New(path + ".lock")
-	if _, err := lock.TryLockContext(bounded, lockPoll); err != nil {
+	unlock, err := userfile.Lock(bounded, path)
+	if err != nil {
 		return f.lockFault(ctx, err)
 	}
-	defer func() { _ = lock.Close() }() // the kernel lets go with the file
+	defer unlock()
 	return do()
 }
 
@@ -230,7 +218,7 @@ func openRead(path string) (*os.File, int64, error) {
 	// Opening a pipe would wait for a writer, so look before.
 	if fi, err := os.Stat(path); err != nil {
 		return nil, 0, err
-	} else if err := regular(fi); err != nil {
+	} else if err := userfile.Regular(fi); err != nil {
 		return nil, 0, err
 	}
 	file, err := os.Open(path)
@@ -239,7 +227,7 @@ func openRead(path string) (*os.File, int64, error) {
 	}
 	fi, err := file.Stat()
 	if err == nil {
-		err = regular(fi)
+		err = userfile.Regular(fi)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -258,7 +246,7 @@ func (f *File) openWrite(path string) (*writer, error) {
 	case err != nil:
 		return nil, err
 	default:
-		if err := regular(fi); err != nil {
+		if err := userfile.Regular(fi); err != nil {
 			return nil, err
 		}
 	}
@@ -268,7 +256,7 @@ func (f *File) openWrite(path string) (*writer, error) {
 	}
 	fi, err = file.Stat()
 	if err == nil {
-		err = regular(fi)
+		err = userfile.Regular(fi)
 	}
 	if err == nil && created {
 		// Once, whatever is written: the name has to outlive a power cut before
@@ -282,56 +270,6 @@ func (f *File) openWrite(path string) (*writer, error) {
 	return &writer{file: file, size: fi.Size()}, nil
 }
 
-func regular(fi fs.FileInfo) error {
-	switch {
-	case fi.IsDir():
-		return errDirectory
-	case !fi.Mode().IsRegular():
-		return errNotRegular
-	}
-	return nil
-}
-
-// resolve follows the symbolic links that a state file may be, also to a file
-// that does not exist yet: all names of one file have to share one lock.
-func resolve(path string) (string, error) {
-	if path == "" {
-		return "", errors.New("no file is named")
-	}
-	for range 40 {
-		target, err := os.Readlink(path)
-		if err != nil {
-			return path, nil // no link, or none that can be read: opening it tells
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
-	}
-	return "", errLinks
-}
-
-// makeFolder makes a folder and its parents, owner only, and flushes the names
-// of those it made.
-func (f *File) makeFolder(dir string) error {
-	var made []string
-	for d := dir; ; d = filepath.Dir(d) {
-		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
-			break
-		}
-		made = append(made, d)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for _, d := range made {
-		if err := f.syncFolder(filepath.Dir(d)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (f *File) lockFault(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -339,7 +277,7 @@ func (f *File) lockFault(ctx context.Context, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.State, "state.locked", "%s: another process has held the lock for %s", f.path, f.lockTimeout).
 			WithHint("try again, or give another file with --state FILE").Wrap(err)
-	case errors.Is(err, errors.ErrUnsupported), lockUnsupported(err):
+	case errors.Is(err, errors.ErrUnsupported), userfile.LocksUnsupported(err):
 		return fault.New(fault.State, "state.no_locks", "%s: its file system has no locks", f.path).
 			WithHint("give a file on a local disk with --state FILE").Wrap(err)
 	}
@@ -349,27 +287,8 @@ func (f *File) lockFault(ctx context.Context, err error) error {
 // fault says which file, what was tried, why it failed, and what to do next.
 func (f *File) fault(ctx context.Context, code, verb string, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return fault.New(fault.State, "state.interrupted", "the state file %s was not used: %s", f.path, reason(err)).Wrap(err)
+		return fault.New(fault.State, "state.interrupted", "the state file %s was not used: %s", f.path, userfile.Reason(err)).Wrap(err)
 	}
-	return fault.New(fault.State, code, "cannot %s the state file %s: %s", verb, f.path, reason(err)).
+	return fault.New(fault.State, code, "cannot %s the state file %s: %s", verb, f.path, userfile.Reason(err)).
 		WithHint("give another file with --state FILE").Wrap(err)
-}
-
-// reason gives the cause alone, in the form of a clause: the path is in the
-// message already, and some systems write their errors as sentences.
-func reason(err error) string {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err
-	}
-	var errno syscall.Errno
-	text := err.Error()
-	if errors.As(err, &errno) {
-		text = errno.Error()
-	}
-	text = strings.TrimSuffix(text, ".")
-	if r, n := utf8.DecodeRuneInString(text); unicode.IsUpper(r) {
-		text = string(unicode.ToLower(r)) + text[n:]
-	}
-	return text
 }

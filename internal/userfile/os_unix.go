@@ -1,6 +1,6 @@
 //go:build unix
 
-package state
+package userfile
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// syncFolder flushes the names in a folder. Some file systems cannot and say
+// SyncFolder flushes the names in a folder. Some file systems cannot and say
 // so; they keep names by other means.
-func syncFolder(dir string) error {
+func SyncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // a folder that may be written and not read: nothing more can be done
@@ -27,8 +27,8 @@ func syncFolder(dir string) error {
 	return err
 }
 
-// lockUnsupported says that the file system, not another process, refused.
-func lockUnsupported(err error) bool {
+// LocksUnsupported says that the file system, not another process, refused.
+func LocksUnsupported(err error) bool {
 	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) ||
 		errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EINVAL)
 }

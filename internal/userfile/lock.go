@@ -1,0 +1,22 @@
+package userfile
+
+import (
+	"context"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const lockPoll = 5 * time.Millisecond
+
+// Lock waits for the lock of a file, which excludes other goroutines and other
+// processes, until ctx is done. It is on a file of its own, named like this one
+// with .lock behind, that is never renamed or removed. path has to be resolved,
+// see [Resolve]. The kernel frees the lock of a process that dies.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
+	lock := flock.New(path + ".lock")
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil // the kernel lets go with the file
+}
