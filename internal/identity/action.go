@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/aipctl/aipctl/internal/fault"
@@ -20,8 +19,6 @@ func NewActionID() string {
 	return "act_" + hex.EncodeToString(id[:])
 }
 
-var actionID = regexp.MustCompile(`^act_[A-Za-z0-9._-]{1,120}$`)
-
 // NewMessageID mints an envelope's message id: "msg_" and a UUIDv7 as 32 hex
 // digits. A daemon takes each one once, so every sending needs its own.
 func NewMessageID() string {
@@ -32,8 +29,9 @@ func NewMessageID() string {
 // [A-Za-z0-9._-]. Errors are of class [fault.Usage]; for the id of a stored
 // response or of an approval they name the command that takes it.
 func ParseActionID(s string) error {
+	rest, isAction := strings.CutPrefix(s, "act_")
 	switch {
-	case actionID.MatchString(s):
+	case isAction && madeOf(rest, 120, "._-"):
 		return nil
 	case strings.HasPrefix(s, "resp_"):
 		return wrongKind(s, "a stored response", "aipctl response get")
@@ -42,12 +40,27 @@ func ParseActionID(s string) error {
 	case s == "":
 		return fault.New(fault.Usage, "usage.action_id", "an action id is missing").
 			WithHint("`aipctl state list` shows the actions of this machine")
-	case !strings.HasPrefix(s, "act_"):
-		return fault.New(fault.Usage, "usage.action_id", "%s is no action id: it does not begin with act_", quote(s))
-	case len(s) > len("act_")+120:
-		return fault.New(fault.Usage, "usage.action_id", "the action id %s is too long: at most 120 characters follow act_", quote(s))
+	case !isAction:
+		return fault.New(fault.Usage, "usage.action_id", "%s is no action id: it does not begin with act_", quote(s)).
+			WithHint("`aipctl state list` shows the actions of this machine")
+	case len(rest) > 120:
+		return fault.New(fault.Usage, "usage.action_id", "the action id %s is too long: at most 120 characters follow act_", quote(s)).
+			WithHint("give a shorter one")
 	}
-	return fault.New(fault.Usage, "usage.action_id", "%s is no action id: after act_ stand 1 to 120 letters, digits, dots, underscores or hyphens", quote(s))
+	return fault.New(fault.Usage, "usage.action_id", "%s is no action id: after act_ stand 1 to 120 letters, digits, dots, underscores or hyphens", quote(s)).
+		WithHint("`aipctl state list` shows the actions of this machine")
+}
+
+// madeOf reports whether s has 1 to most characters, each an ASCII letter, a
+// digit or one of others.
+func madeOf(s string, most int, others string) bool {
+	for _, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (r < '0' || r > '9') && !strings.ContainsRune(others, r) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
 }
 
 func wrongKind(s, what, command string) error {

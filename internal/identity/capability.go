@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,10 +18,9 @@ type Capability struct {
 
 const hermesPrefix = "cap:hermes_agent:"
 
-var (
-	endpointPart  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	operationPart = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-)
+func isEndpoint(s string) bool { return madeOf(s, 128, "_-") }
+
+func isOperation(s string) bool { return madeOf(s, 128, "_.-") }
 
 // ParseCapability takes a capability id apart. An id of the Hermes connector
 // has to be cap:hermes_agent:ENDPOINT:OPERATION, with an endpoint of 1 to 128 of
@@ -52,18 +50,20 @@ func ParseCapability(s string) (Capability, error) {
 		return c, nil
 	}
 	switch {
-	case len(parts) == 4 && c.Endpoint == "" && operationPart.MatchString(c.Operation):
+	case len(parts) == 4 && c.Endpoint == "" && isOperation(c.Operation):
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has an empty endpoint", quote(s)).
 			WithHint("name the endpoint with --endpoint ENDPOINT, or write cap:hermes_agent:ENDPOINT:%s", c.Operation)
-	case len(parts) == 3 && operationPart.MatchString(parts[2]):
+	case len(parts) == 3 && isOperation(parts[2]):
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has no endpoint", quote(s)).
 			WithHint("name the endpoint with --endpoint ENDPOINT, or write cap:hermes_agent:ENDPOINT:%s", parts[2])
 	case len(parts) != 4:
-		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has %d parts where cap:hermes_agent:ENDPOINT:OPERATION has four", quote(s), len(parts))
-	case !endpointPart.MatchString(c.Endpoint):
+		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s has %d parts where cap:hermes_agent:ENDPOINT:OPERATION has four", quote(s), len(parts)).
+			WithHint("`aipctl capability list` shows what the daemon offers")
+	case !isEndpoint(c.Endpoint):
 		return Capability{}, badEndpoint(c.Endpoint)
-	case !operationPart.MatchString(c.Operation):
-		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s does not end in an operation", quote(s))
+	case !isOperation(c.Operation):
+		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s does not end in an operation", quote(s)).
+			WithHint("`aipctl capability list` shows what the daemon offers")
 	}
 	return c, nil
 }
@@ -79,7 +79,7 @@ func QualifyCapability(arg, endpoint string) (Capability, error) {
 		return ParseCapability(arg)
 	}
 	name := strings.ToLower(strings.TrimSpace(endpoint))
-	if !endpointPart.MatchString(name) {
+	if !isEndpoint(name) {
 		return Capability{}, badEndpoint(endpoint)
 	}
 	if op, ok := strings.CutPrefix(arg, hermesPrefix); ok {
@@ -89,8 +89,9 @@ func QualifyCapability(arg, endpoint string) (Capability, error) {
 		}
 	}
 	if arg != "" && !strings.Contains(arg, ":") {
-		if !operationPart.MatchString(arg) {
-			return Capability{}, fault.New(fault.Usage, "usage.capability", "%s is no operation", quote(arg))
+		if !isOperation(arg) {
+			return Capability{}, fault.New(fault.Usage, "usage.capability", "%s is no operation", quote(arg)).
+				WithHint("give one such as chat_stream; `aipctl capability list` shows what the daemon offers")
 		}
 		return ParseCapability(hermesPrefix + name + ":" + arg)
 	}
