@@ -14,11 +14,22 @@ import (
 // and are never printed as they are.
 type ProtocolError struct {
 	Code         string // empty where the daemon's is absent or does not have the form of one
+	Spelling     string // what stands in the place of a code and has not the form of one
 	Message      string
 	Category     string // temporary, permanent, auth, policy, economic, connector, transport
 	Retryable    *bool  // carries no information for query errors
 	RetryAfterMS *uint64
 	Details      jsontext.Value
+}
+
+// Spelled is the code, or else what stands in its place: the daemon's word to
+// the letter. It is for the record of an action's own error, and neither for a
+// decision nor for the state file or the text of an error.
+func (e *ProtocolError) Spelled() string {
+	if e.Code == "" {
+		return e.Spelling
+	}
+	return e.Code
 }
 
 // RetryAfter is the delay the daemon asks for; 0 when it asks for none. It is
@@ -73,8 +84,8 @@ func protocolError(dec *jsontext.Decoder) (*ProtocolError, error) {
 		case "error": // the body of an envelope nests the error once more
 			inner, err = protocolError(dec)
 		case "code":
-			if e.Code, err = str(dec); !isCode(e.Code) {
-				e.Code = "" // nobody can decide by it, and it would be shown and recorded
+			if e.Code, err = str(dec); !IsCode(e.Code) {
+				e.Code, e.Spelling = "", e.Code // nobody can decide by it
 			}
 		case "message":
 			e.Message, err = str(dec)
@@ -145,7 +156,7 @@ func (e *RemoteError) Error() string {
 		return fmt.Sprintf("HTTP %d redirects to %s, which is not followed", e.Status, e.Redirect)
 	case e.NotStream:
 		return fmt.Sprintf("HTTP %d, but %s instead of an event stream", e.Status, e.what())
-	case e.Proto != nil && isCode(e.Proto.Code):
+	case e.Proto != nil && IsCode(e.Proto.Code):
 		return fmt.Sprintf("HTTP %d, %s", e.Status, e.Proto.Code)
 	case e.Proto != nil && e.Proto.Code != "":
 		return fmt.Sprintf("HTTP %d with an error code that is none", e.Status)
@@ -154,9 +165,9 @@ func (e *RemoteError) Error() string {
 	}
 }
 
-// isCode reports whether s has the form of a dotted code. Anything else in its
+// IsCode reports whether s has the form of a dotted code. Anything else in its
 // place is text that somebody put there.
-func isCode(s string) bool {
+func IsCode(s string) bool {
 	const most = 128 // bytes; the daemon's own are a third of it
 	if s == "" || len(s) > most {
 		return false

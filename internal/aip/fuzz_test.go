@@ -385,7 +385,7 @@ func FuzzDecodeError(f *testing.F) {
 			// What is said without any body is not the body's.
 			own := (&RemoteError{Status: e.Status, Form: form, ContentType: e.ContentType, NotStream: e.NotStream}).Error() +
 				"\nHTTP 502, \nHTTP 502 with an error code that is none"
-			if proto != nil && isCode(proto.Code) {
+			if proto != nil && IsCode(proto.Code) {
 				text = strings.Replace(text, ", "+proto.Code, ", ", 1)
 			}
 			for i := 0; i+4 <= len(body); i++ {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // leastEcho is how long a token has to be, in bytes, for its text in an answer
@@ -58,7 +59,38 @@ func (c *Client) unecho(err error) error {
 }
 
 func (c *Client) unechoCode(e *aip.ProtocolError) {
-	if e != nil && c.shown.in(e.Code) {
+	if e == nil {
+		return
+	}
+	if c.shown.in(e.Code) {
 		e.Code = ""
 	}
+	if c.shown.in(e.Spelling) {
+		e.Spelling = ""
+	}
 }
+
+// unechoStatus does the same to the words of a durable view. A state that is
+// taken out of it is none that anybody knows.
+func (c *Client) unechoStatus(st *aip.ActionStatus) {
+	for _, s := range []*string{
+		&st.ActionID, &st.CapabilityID, &st.State, &st.QueuedState, &st.ResultStatus, &st.ApprovalID,
+		&st.StartedAt, &st.UpdatedAt, &st.CompletedAt,
+	} {
+		if c.shown.in(*s) {
+			*s = ""
+		}
+	}
+	if st.State == "" {
+		st.State = aip.StateUnknown
+	}
+	for _, v := range []*jsontext.Value{&st.Retry, &st.Lease} {
+		if c.shown.in(string(*v)) {
+			*v = nil
+		}
+	}
+}
+
+// Echoes reports whether a word of the daemon repeats a token that was sent to
+// it. It is for words that are read elsewhere than here, as those of a stream.
+func (c *Client) Echoes(word string) bool { return c.shown.in(word) }

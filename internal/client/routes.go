@@ -113,6 +113,7 @@ func (c *Client) Status(ctx context.Context, actionID string) (*aip.ActionStatus
 	if err != nil {
 		return nil, c.unecho(notAIP(resp, err))
 	}
+	c.unechoStatus(st)
 	return st, nil
 }
 

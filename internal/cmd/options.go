@@ -417,7 +417,7 @@ func (r *run) config(d *daemon, out engine.Sink, k known, actionID string, chunk
 		Net: d.client, Sink: out, Now: r.Now,
 		MessageID: identity.NewMessageID,
 		Binding:   r.binding(d, actionID, chunks),
-		Idle:      r.opts.idleTimeout, MaxEventBytes: int(r.opts.maxEventBytes), Raw: r.opts.includeRaw,
+		Idle:      r.opts.idleTimeout, MaxEventBytes: int(r.opts.maxEventBytes), Raw: r.opts.includeRaw, Echoes: d.client.Echoes,
 		CursorAtEnd: r.opts.output == "json", Document: r.opts.output == "json",
 	}
 	cfg.RequiredTools, cfg.RecordedChecks = recordedTools(k, actionID), recordedChecks(k, actionID)

@@ -72,10 +72,20 @@ func testTerminalEscapes(t *testing.T, dir string) {
 				t.Errorf("the words %q are no longer readable: %q", words, s.stdout)
 			}
 		}
-		for _, line := range []string{s.stderr} {
-			if strings.Contains(line, "\u202e") {
-				t.Errorf("stderr passes an override of direction on: %q", line)
+		// Every field is shown, and shown to be what it is.
+		for _, field := range []string{
+			`tool terminal\x1b[2K running`, `ls\r\x1b[1A forged`, `finish stop\x1b[0m`, `code connector.x\x1b[2J`,
+		} {
+			if !strings.Contains(s.stderr, field) {
+				t.Errorf("stderr does not show %s: %q", field, s.stderr)
 			}
+		}
+		if strings.Contains(s.stdout+s.stderr, "\u202e") {
+			t.Errorf("an override of direction is passed on: %q, %q", s.stdout, s.stderr)
+		}
+		// What has not the form of a code is text, and the state file keeps none.
+		if settled := w.state("settled"); len(settled) != 1 || strings.Contains(string(read(t, filepath.Dir(w.env["AIPCTL_STATE"]), filepath.Base(w.env["AIPCTL_STATE"]))), "connector.x") {
+			t.Errorf("the state file keeps the daemon's text: %+v", settled)
 		}
 		if shown == "" {
 			shown = s.stdout
@@ -90,9 +100,7 @@ func testTerminalEscapes(t *testing.T, dir string) {
 		if got := joined(all); got != said {
 			t.Errorf("the text records spell %q, want %q", got, said)
 		}
-		// What stands in the place of a code and has not the form of one is text
-		// that somebody put there, and no text of an error is shown or kept.
-		if o.FinishReason != "stop\x1b[0m" || o.ErrorCode != "" || o.Verdict != "failed" {
+		if o.FinishReason != "stop\x1b[0m" || o.ErrorCode != "connector.x\x1b[2J" || o.Verdict != "failed" {
 			t.Errorf("finish_reason %q, error_code %q, verdict %s", o.FinishReason, o.ErrorCode, o.Verdict)
 		}
 		if o.Checks["finish_reason"] != "fail" {
@@ -101,6 +109,17 @@ func testTerminalEscapes(t *testing.T, dir string) {
 		tools := ofType(all, "tool")
 		if len(tools) != 1 || tools[0].Name != "terminal\x1b[2K" || tools[0].CallID != "call\x1b[5n" || tools[0].Label != "ls\r\x1b[1A forged" {
 			t.Errorf("tool records: %+v", tools)
+		}
+		for _, c := range ofType(all, "chunk") {
+			for at, want := range map[string]string{"14": "\x1bc", "15": "m\x1b]0;x\x07"} {
+				if c.Sequence.String() != at {
+					continue
+				}
+				var data struct{ Emoji, Model string }
+				if err := json.Unmarshal(c.Data, &data); err != nil || data.Emoji+data.Model != want {
+					t.Errorf("chunk %s holds %q (%v), want %q", at, data.Emoji+data.Model, err, want)
+				}
+			}
 		}
 	})
 

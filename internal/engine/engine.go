@@ -63,6 +63,9 @@ type Config struct {
 	Idle          time.Duration // longest silence of the stream
 	MaxEventBytes int
 	Raw           bool // keep raw_data for the chunk records
+	// Echoes reports whether a word of the daemon repeats a token that was sent
+	// to it; nil reports that none does.
+	Echoes func(word string) bool
 	// Warnings were known before the run: about the input, or about the state
 	// file. They are shown after the identity and stand in the outcome.
 	Warnings []verdict.Warning

@@ -180,7 +180,7 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 func (r *run) describe(o *verdict.Outcome, res *aip.ActionResult) {
 	o.AIPStatus = res.Status
 	if e := res.Error; e != nil {
-		o.ErrorCode, o.UncertainOutcome = e.Code, e.Uncertain()
+		o.ErrorCode, o.UncertainOutcome = e.Spelled(), e.Uncertain()
 		if strings.HasSuffix(e.Code, ".stream_failed") {
 			o.UncertainOutcome = nil // its details are the provider's own frame
 		}
@@ -282,8 +282,12 @@ func (r *run) record(ctx context.Context, o *verdict.Outcome, f *finishing) {
 	}
 	rctx, done := lastly(ctx)
 	defer done()
+	code := o.ErrorCode
+	if !aip.IsCode(code) {
+		code = "" // it is text, and none is kept
+	}
 	s := &state.Settled{
-		Verdict: o.Verdict, ExitCode: o.ExitCode, Checks: o.Checks.Map(), AIPStatus: o.AIPStatus, ErrorCode: o.ErrorCode,
+		Verdict: o.Verdict, ExitCode: o.ExitCode, Checks: o.Checks.Map(), AIPStatus: o.AIPStatus, ErrorCode: code,
 		FinishReason: recordable(o.FinishReason), ReplayOf: o.ReplayOf, Missing: o.Checks.MissingCount(), Closed: f.closed,
 		UncertainOutcome: o.UncertainOutcome != nil && *o.UncertainOutcome,
 	}

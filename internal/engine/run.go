@@ -98,7 +98,7 @@ func (r *run) listen(at string, begin follow.Begin) {
 	r.cursorAt = at
 	r.fol = follow.New(r.cfg.Net, follow.Options{
 		ActionID: r.id, Cursor: at, Begin: begin, IncludeChunks: r.chunks, Kinds: kinds,
-		Idle: r.cfg.Idle, MaxEventBytes: r.cfg.MaxEventBytes, Decoding: aip.Decoding{Raw: r.cfg.Raw}, Jitter: r.cfg.Jitter,
+		Idle: r.cfg.Idle, MaxEventBytes: r.cfg.MaxEventBytes, Decoding: aip.Decoding{Raw: r.cfg.Raw}, Jitter: r.cfg.Jitter, Echoes: r.cfg.Echoes,
 	})
 	if r.cfg.Journal != nil {
 		var opts []cursor.Option

@@ -81,7 +81,7 @@ func (r *run) lookBefore(ctx context.Context, seq uint64) error {
 	r.said.looked = true
 	look := follow.New(r.cfg.Net, follow.Options{
 		ActionID: r.id, IncludeChunks: true, Kinds: aip.LifecycleKinds,
-		Idle: r.cfg.Idle, MaxEventBytes: r.cfg.MaxEventBytes, Jitter: r.cfg.Jitter,
+		Idle: r.cfg.Idle, MaxEventBytes: r.cfg.MaxEventBytes, Jitter: r.cfg.Jitter, Echoes: r.cfg.Echoes,
 	})
 	err := look.Reread(ctx, func(it follow.Item) error {
 		c, ok := it.(follow.Chunk)

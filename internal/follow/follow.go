@@ -54,6 +54,9 @@ type Options struct {
 	MaxEventBytes int           // largest SSE event; 0 is 8 MiB
 	Decoding      aip.Decoding
 	Jitter        func() float64 // in [0,1); nil is random
+	// Echoes reports whether a word repeats a token that was sent; such a code
+	// is none. nil reports that none does.
+	Echoes func(word string) bool
 }
 
 // The items, in the words of the protocol.
@@ -395,6 +398,9 @@ func (f *Follower) moved(ctx context.Context, value string, emit Emit) error {
 func (f *Follower) trouble(e *aip.ProtocolError, emit Emit) error {
 	if e == nil {
 		return nil
+	}
+	if f.o.Echoes != nil && f.o.Echoes(e.Code) {
+		e.Code = ""
 	}
 	if cursorRefused(e.Code) && f.cursor != "" {
 		f.cursor, f.fromStart = "", true
