@@ -43,6 +43,13 @@ type callOptions struct {
 	failOnWarn  bool
 }
 
+// Words of the flags of action call.
+const (
+	modeAuto        = "auto"
+	interruptDetach = "detach"
+	interruptCancel = "cancel"
+)
+
 func newCallCmd(r *run) *cobra.Command {
 	o := &callOptions{}
 	c := r.leaf(&cobra.Command{
@@ -85,11 +92,11 @@ stream is never taken for success.`,
 	f.StringVar(&o.endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream")
 	f.StringVar(&o.actionID, "action-id", "", "the action's `ID`; a new one is made when absent")
 	f.StringVar(&o.key, "idempotency-key", "", "one `KEY` for exactly this intent; sent only when given or required")
-	f.StringVar(&o.mode, "mode", "auto", "auto, sync, async or streaming")
+	f.Var(oneOf(&o.mode, modeAuto, aip.ModeSync, aip.ModeAsync, aip.ModeStreaming), "mode", "how the daemon runs it; auto takes what the operation is made for")
 	f.DurationVar(&o.timeout, "timeout", 0, "the action's own time limit; the daemon takes the smaller of it and the contract's")
 	f.BoolVar(&o.detach, "detach", false, "submit async and return on the acknowledgement, which promises only queued")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check everything and print the redacted envelope; nothing is sent or written")
-	f.StringVar(&o.onInterrupt, "on-interrupt", "detach", "what Ctrl-C does to the action: detach or cancel")
+	f.Var(oneOf(&o.onInterrupt, interruptDetach, interruptCancel), "on-interrupt", "what Ctrl-C does to the action")
 	f.StringArrayVar(&o.tools, "require-tool", nil, "a tool, by its `NAME`, that must have completed; may be repeated")
 	f.StringArrayVar(&o.effects, "effect-check", nil, "a shell `COMMAND` that must exit 0 once all other checks passed; it gets the outcome on stdin; may be repeated")
 	f.BoolVar(&o.failOnWarn, "fail-on-warning", false, "a warning makes the verdict incomplete")
@@ -149,7 +156,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	p.plan.Intent.RequiredTools, p.plan.Intent.EffectChecks = o.tools, len(o.effects)
 	envelope, err := p.plan.Action.Envelope("msg_dry_run", r.Now())
 	if err != nil {
-		return inputError("json", "the input cannot be put into an envelope")
+		return inputError("json", "the input cannot be put into an envelope").WithHint("check the input with a JSON tool")
 	}
 	if len(envelope) > aip.MaxEnvelopeBytes {
 		return inputError("too_large", "the envelope is %d bytes; a daemon takes at most %d (2 MiB)", len(envelope), aip.MaxEnvelopeBytes).WithHint("shorten the input")
@@ -183,7 +190,7 @@ func unused(p *prepared, k known) error {
 		return nil
 	}
 	return usageError("state.duplicate_intent", "this state file has an intent under this action id already, and an intent is submitted at most once").
-		WithAction(p.plan.Action.ID).WithHint("read it with `aipctl action events %s --follow --include-chunks`, or choose another id", p.plan.Action.ID)
+		WithHint("read it with `aipctl action events %s --follow --include-chunks`, or choose another id", p.plan.Action.ID).WithAction(p.plan.Action.ID)
 }
 
 // drive runs an engine call beside the renderer's clock.
@@ -239,29 +246,25 @@ func (r *run) prepareCall(o *callOptions) (*prepared, error) {
 	if o.timeGiven {
 		ms := o.timeout.Milliseconds()
 		if ms < 1 {
-			return nil, usageError("usage.duration", "--timeout must be at least a millisecond")
+			return nil, usageError("usage.duration", "--timeout must be at least a millisecond").
+				WithHint("write a time such as --timeout 2m, or leave it out")
 		}
 		u := uint64(ms)
 		a.TimeoutMS = &u
 	}
 	p.plan.RunsAtMost = built.RunsAtMost(a.TimeoutMS)
-	switch o.onInterrupt {
-	case "detach":
-	case "cancel":
-		p.plan.CancelOnInterrupt = true
-	default:
-		return nil, usageError("usage.on_interrupt", "--on-interrupt is detach or cancel, not %q", o.onInterrupt)
-	}
+	p.plan.CancelOnInterrupt = o.onInterrupt == interruptCancel
 	if err := requiredTools(o.tools); err != nil {
 		return nil, err
 	}
 	for _, command := range o.effects {
 		if strings.TrimSpace(command) == "" {
-			return nil, usageError("usage.effect_check", "--effect-check is no command")
+			return nil, usageError("usage.effect_check", "--effect-check is no command").WithHint("a shell variable may be empty; write a command, or leave it out")
 		}
 	}
 	if o.detach && len(o.effects) > 0 {
-		return nil, usageError("usage.effect_check", "--effect-check cannot run with --detach, which does not wait for the end")
+		return nil, usageError("usage.effect_check", "--effect-check cannot run with --detach, which does not wait for the end").
+			WithHint("leave --detach out, or check the effect after `aipctl action result`")
 	}
 	p.plan.Detach = o.detach
 	p.plan.Wait = r.opts.waitGiven()
@@ -271,7 +274,8 @@ func (r *run) prepareCall(o *callOptions) (*prepared, error) {
 func (r *run) callInput(o *callOptions, operation string) (jsontext.Value, error) {
 	switch {
 	case o.inputGiven && o.promptGiven:
-		return nil, usageError("usage.input", "--input and --prompt cannot stand together")
+		return nil, usageError("usage.input", "--input and --prompt cannot stand together").
+			WithHint("give the whole input with --input, or a text with --prompt")
 	case !o.inputGiven && !o.promptGiven:
 		return nil, usageError("usage.input", "the action has no input").WithHint("give --input JSON|@FILE|- or --prompt TEXT|@FILE|-")
 	case o.promptGiven:
@@ -288,18 +292,16 @@ func (r *run) callInput(o *callOptions, operation string) (jsontext.Value, error
 func callMode(o *callOptions, built contract.Contract) (string, error) {
 	mode := o.mode
 	switch mode {
-	case "auto":
+	case modeAuto:
 		mode = built.Mode
 		if o.detach {
 			mode = aip.ModeAsync
 		}
 	case aip.ModeSync, aip.ModeStreaming:
 		if o.detach {
-			return "", usageError("usage.mode", "--detach submits async; --mode %s contradicts it", mode)
+			return "", usageError("usage.mode", "--detach submits async; --mode %s contradicts it", mode).
+				WithHint("leave one of the two out")
 		}
-	case aip.ModeAsync:
-	default:
-		return "", usageError("usage.mode", "--mode is auto, sync, async or streaming, not %q", mode)
 	}
 	return mode, nil
 }

@@ -126,7 +126,8 @@ out before, unless told to with --from start.`,
 
 func (r *run) runEvents(ctx context.Context, s session, o *eventsOptions) error {
 	if o.from == "" {
-		return usageError("usage.from", "--from is saved, start, or a cursor")
+		return usageError("usage.from", "--from names no place to begin").
+			WithHint("write --from saved to read on, --from start for everything, or --from with a cursor that was printed")
 	}
 	plan := engine.FollowPlan{ActionID: s.id, Known: s.action(), View: s.known.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
 	cfg := r.config(s.daemon, s.out, s.known, s.id, o.chunks)

@@ -122,9 +122,18 @@ func (r *run) printError(err error) {
 	out.Error(err)
 }
 
-// usageError is a fault of the command line.
-func usageError(code, format string, args ...any) *fault.Error {
-	return fault.New(fault.Usage, code, format, args...)
+// usageError begins a fault of the command line. It is no error before it says
+// what to do instead, so that the compiler sees to it that each one does.
+func usageError(code, format string, args ...any) hintless {
+	return hintless{fault.New(fault.Usage, code, format, args...)}
+}
+
+// hintless is a fault that lacks a next step.
+type hintless struct{ f *fault.Error }
+
+// WithHint makes an error of it.
+func (h hintless) WithHint(format string, args ...any) *fault.Error {
+	return h.f.WithHint(format, args...)
 }
 
 // group makes a command that only holds others: cobra alone would answer a

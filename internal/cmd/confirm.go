@@ -17,12 +17,12 @@ func (r *run) confirm(ctx context.Context, what string) error {
 	if r.opts.yes {
 		return nil
 	}
-	refuse := usageError("usage.confirm", "this would %s, and nobody confirmed it", what)
+	refused := usageError("usage.confirm", "this would %s, and nobody confirmed it", what)
 	if !r.StdinTTY || !r.StderrTTY {
-		return refuse.WithHint("give --yes where nobody can be asked")
+		return refused.WithHint("give --yes where nobody can be asked")
 	}
 	if _, err := fmt.Fprintf(r.Stderr, "%s? [y/N] ", sanitize.Line(what)); err != nil {
-		return refuse
+		return refused.WithHint("give --yes where nobody can be asked")
 	}
 	// A read of a terminal cannot be ended; the process ends with it.
 	answer := make(chan string, 1)
@@ -46,5 +46,5 @@ func (r *run) confirm(ctx context.Context, what string) error {
 	case "y", "yes":
 		return nil
 	}
-	return refuse.WithHint("answer y to go on")
+	return refused.WithHint("answer y to go on")
 }

@@ -77,7 +77,7 @@ func (r *run) listScenarios() error {
 
 func (r *run) runDemo(ctx context.Context, cmd *cobra.Command, o *demoOptions) error {
 	if o.speed < 0 {
-		return usageError("usage.speed", "--speed cannot be negative")
+		return usageError("usage.speed", "--speed cannot be negative").WithHint("write --speed 4 for four times as fast, or --speed 0 for no pauses")
 	}
 	scenario, err := findScenario(o.scenario)
 	if err != nil {
@@ -97,10 +97,10 @@ func (r *run) runDemo(ctx context.Context, cmd *cobra.Command, o *demoOptions) e
 		return err
 	}
 	call := &callOptions{
-		urlArg: server.url, capability: scenario.CapabilityID(), input: scenario.Demo, inputGiven: true, mode: scenario.Mode, onInterrupt: "detach",
+		urlArg: server.url, capability: scenario.CapabilityID(), input: scenario.Demo, inputGiven: true, mode: scenario.Mode, onInterrupt: interruptDetach,
 	}
 	if call.mode == "" {
-		call.mode = "auto"
+		call.mode = modeAuto
 	}
 	return r.runCall(ctx, cmd, call)
 }
@@ -109,7 +109,8 @@ func (r *run) runDemo(ctx context.Context, cmd *cobra.Command, o *demoOptions) e
 func (r *run) pointAt(server *embedded, stateFile string) error {
 	for _, name := range []string{"url", "token-file", "native-bearer-token-file", "ca-file", "native-tls-ca-file", "state"} {
 		if r.opts.changed(name) {
-			return usageError("usage.demo", "demo brings its own daemon, token and state file; --%s does not go with it", name)
+			return usageError("usage.demo", "demo brings its own daemon, token and state file; --%s does not go with it", name).
+				WithHint("leave it out, or run `aipctl action call` against your own daemon")
 		}
 	}
 	r.opts.url, r.opts.tokenFile, r.opts.stateFile = server.url, server.tokenFile, stateFile

@@ -75,7 +75,7 @@ type serveRecord struct {
 
 func (r *run) runServe(ctx context.Context, o *serveOptions) error {
 	if o.speed < 0 {
-		return usageError("usage.speed", "--speed cannot be negative")
+		return usageError("usage.speed", "--speed cannot be negative").WithHint("write --speed 4 for four times as fast, or --speed 0 for no pauses")
 	}
 	server, err := startDaemon(ctx, daemonOptions{listen: o.listen, tokenOut: o.tokenOut, prefix: o.prefix, speed: o.speed, keepAlive: o.keepAlive})
 	if err != nil {
@@ -123,7 +123,7 @@ type embedded struct {
 func startDaemon(ctx context.Context, o daemonOptions) (*embedded, error) {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
-		return nil, usageError("usage.listen", "--listen is no address: give HOST:PORT, such as 127.0.0.1:0")
+		return nil, usageError("usage.listen", "--listen is no address with a port").WithHint("write HOST:PORT, such as 127.0.0.1:0")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, usageError("usage.listen", "--listen must be a loopback address; this daemon protects nothing").
@@ -178,7 +178,7 @@ func writeToken(path, token string) (name string, remove func(), err error) {
 	}
 	if err != nil {
 		remove()
-		return "", nil, fault.New(fault.State, "dev.token", "the token file cannot be written: %s", fileReason(err))
+		return "", nil, fault.New(fault.State, "dev.token", "the token file cannot be written: %s", fileReason(err)).WithHint("give another file with --token-out FILE")
 	}
 	return path, remove, nil
 }

@@ -138,7 +138,7 @@ func (e *effectOutput) flush() {
 func requiredTools(names []string) error {
 	for _, n := range names {
 		if strings.TrimSpace(n) == "" {
-			return usageError("usage.require_tool", "--require-tool names no tool")
+			return usageError("usage.require_tool", "--require-tool names no tool").WithHint("a shell variable may be empty; write the tool's name, or leave it out")
 		}
 	}
 	return nil

@@ -13,13 +13,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/aipctl/aipctl/internal/aip"
-	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// inputError is a refusal before anything is sent.
-func inputError(code, format string, args ...any) *fault.Error {
+// inputError begins a refusal before anything is sent.
+func inputError(code, format string, args ...any) hintless {
 	return usageError("input."+code, format, args...)
 }
 
@@ -42,7 +41,7 @@ func (r *run) readSource(value, flag string) ([]byte, error) {
 	case strings.HasPrefix(value, "@"):
 		name := value[1:]
 		if name == "" {
-			return nil, inputError("file", "--%s @ names no file", flag)
+			return nil, inputError("file", "--%s @ names no file", flag).WithHint("write the path behind the @, as in --%s @request.json", flag)
 		}
 		f, err := os.Open(name)
 		if err != nil {
@@ -55,7 +54,7 @@ func (r *run) readSource(value, flag string) ([]byte, error) {
 	}
 	raw, err := io.ReadAll(io.LimitReader(src, aip.MaxEnvelopeBytes+1))
 	if err != nil {
-		return nil, inputError("file", "the input of --%s cannot be read: %s", flag, fileReason(err))
+		return nil, inputError("file", "the input of --%s cannot be read: %s", flag, fileReason(err)).WithHint("give a file that can be read, or - for stdin")
 	}
 	if len(raw) > aip.MaxEnvelopeBytes {
 		return nil, inputError("too_large", "the input is larger than the 2 MiB that a daemon takes").WithHint("shorten it; the envelope around it counts too")
@@ -74,14 +73,14 @@ func fileReason(err error) string {
 // promptInput builds the smallest right input for a prompt.
 func promptInput(operation string, prompt []byte) ([]byte, error) {
 	if !utf8.Valid(prompt) {
-		return nil, inputError("utf8", "the prompt is not valid UTF-8")
+		return nil, inputError("utf8", "the prompt is not valid UTF-8").WithHint("convert it, for example with iconv -t UTF-8")
 	}
 	if strings.TrimSpace(string(prompt)) == "" {
 		return nil, inputError("blank", "the prompt is blank, which the connector refuses").WithHint("give --prompt a text, @FILE, or - for stdin")
 	}
 	q, err := jsontext.AppendQuote(nil, string(prompt))
 	if err != nil {
-		return nil, inputError("utf8", "the prompt cannot be written as JSON")
+		return nil, inputError("utf8", "the prompt cannot be written as JSON").WithHint("give the whole input with --input")
 	}
 	switch operation {
 	case "chat", "chat_stream":
@@ -111,7 +110,7 @@ type members = map[string]jsontext.Value
 // is sent, and gathers what the intent records.
 func checkInput(operation string, input []byte) (*inputFacts, error) {
 	if !utf8.Valid(input) {
-		return nil, inputError("utf8", "the input is not valid UTF-8")
+		return nil, inputError("utf8", "the input is not valid UTF-8, which JSON has to be").WithHint("convert it, for example with iconv -t UTF-8")
 	}
 	v := jsontext.Value(bytes.TrimSpace(input))
 	if !aip.Valid(v) {

@@ -62,8 +62,8 @@ func (o *globalOptions) bind(root *cobra.Command) {
 	f.StringVar(&o.caFile, "ca-file", "", "PEM `FILE` with certificates to trust beside the system's")
 	f.StringVar(&o.caFilePeer, "native-tls-ca-file", "", "the same as --ca-file")
 	f.StringVar(&o.stateFile, "state", "", "the state `FILE`, or off (AIPCTL_STATE)")
-	f.StringVarP(&o.output, "output", "o", "text", "what stdout carries: text, json or jsonl")
-	f.StringVar(&o.color, "color", "auto", "auto, always or never")
+	f.VarP(oneOf(&o.output, "text", "json", "jsonl"), "output", "o", "what stdout carries: the answer, one document, or a record a line")
+	f.Var(oneOf(&o.color, "auto", "always", "never"), "color", "when to colour; auto asks the terminal and the environment")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "only errors, and the end of what was not accepted")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say more, on stderr")
 	f.BoolVar(&o.debugHTTP, "debug-http", false, "log each HTTP exchange on stderr, redacted")
@@ -143,25 +143,23 @@ func (o *globalOptions) compileFilter() error {
 
 // check refuses values that no command can work with.
 func (o *globalOptions) check() error {
-	if _, err := render.ParseFormat(o.output); err != nil {
-		return err
-	}
-	if _, err := render.ParseColor(o.color); err != nil {
-		return err
-	}
 	for name, d := range map[string]time.Duration{"connect-timeout": o.connectTimeout, "idle-timeout": o.idleTimeout} {
 		if d <= 0 {
-			return usageError("usage.duration", "--%s must be longer than nothing, not %s", name, d)
+			return usageError("usage.duration", "--%s must be longer than nothing, not %s", name, d).
+				WithHint("write a time such as --%s 45s, or leave it out", name)
 		}
 	}
 	if o.wait < 0 {
-		return usageError("usage.duration", "--wait cannot be negative")
+		return usageError("usage.duration", "--wait cannot be negative").
+			WithHint("write --wait 0 not to wait, a time such as --wait 2m, or leave it out")
 	}
 	if o.maxEventBytes < 1024 || o.maxEventBytes > 1<<30 {
-		return usageError("usage.bytes", "--max-event-bytes must lie between 1024 and 1073741824")
+		return usageError("usage.bytes", "--max-event-bytes must lie between 1024 and 1073741824").
+			WithHint("leave it out for 8388608 (8 MiB)")
 	}
 	if o.maxResultBytes < 1024 {
-		return usageError("usage.bytes", "--max-result-bytes must be at least 1024")
+		return usageError("usage.bytes", "--max-result-bytes must be at least 1024").
+			WithHint("leave it out for 536870912 (512 MiB)")
 	}
 	for _, pair := range [][2]string{{"token-file", "native-bearer-token-file"}, {"ca-file", "native-tls-ca-file"}} {
 		for _, name := range pair {
@@ -171,7 +169,8 @@ func (o *globalOptions) check() error {
 			}
 		}
 		if a, b := o.flags.Lookup(pair[0]), o.flags.Lookup(pair[1]); a.Changed && b.Changed && a.Value.String() != b.Value.String() {
-			return usageError("usage.file", "--%s and --%s name two different files", pair[0], pair[1])
+			return usageError("usage.file", "--%s and --%s name two different files, and mean the same", pair[0], pair[1]).
+				WithHint("give one of them")
 		}
 	}
 	return o.compileFilter()
@@ -215,7 +214,8 @@ func takeURL(args []string) (raw string, rest []string) {
 func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 	o := r.opts
 	if arg != "" && o.changed("url") && o.url != arg {
-		return nil, usageError("url.twice", "two daemons are named: the argument and --url")
+		return nil, usageError("url.twice", "two daemons are named: the argument and --url").
+			WithHint("give one of them")
 	}
 	raw := first(arg, o.url)
 	if raw == "" && !o.changed("url") {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -47,25 +48,60 @@ func shortcut(c *cobra.Command) *cobra.Command {
 
 // flagError names the nearest flag beside what is wrong.
 func flagError(cmd *cobra.Command, err error) error {
-	msg := err.Error()
-	f := usageError("usage.flag", "%s", msg)
-	var name string
+	f := usageError("usage.flag", "%s", err)
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
 	switch {
-	case strings.HasPrefix(msg, "unknown flag: --"):
-		name = strings.TrimPrefix(msg, "unknown flag: --")
-	case strings.HasPrefix(msg, "unknown shorthand flag:"):
-		return f.WithHint("see `%s --help`", cmd.CommandPath())
-	default:
-		return f.WithHint("see `%s --help`", cmd.CommandPath())
-	}
-	var names []string
-	collect := func(fl *pflag.Flag) { names = append(names, fl.Name) }
-	cmd.Flags().VisitAll(collect)
-	cmd.InheritedFlags().VisitAll(collect)
-	if near := nearest(name, names); near != "" {
-		return f.WithHint("did you mean --%s?", near)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		var names []string
+		collect := func(fl *pflag.Flag) { names = append(names, fl.Name) }
+		cmd.Flags().VisitAll(collect)
+		cmd.InheritedFlags().VisitAll(collect)
+		if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return f.WithHint("did you mean --%s?", near)
+		}
+	case errors.As(err, &missing):
+		return f.WithHint("write %s", strings.TrimSpace(flagTerm(missing.GetFlag()).Name))
+	case errors.As(err, &invalid):
+		return invalidValue(invalid.GetFlag(), invalid.GetValue())
 	}
 	return f.WithHint("see `%s --help`", cmd.CommandPath())
+}
+
+// invalidValue says what a flag takes instead of a value.
+func invalidValue(f *pflag.Flag, value string) error {
+	shown := "--" + f.Name
+	if isWord(value) {
+		shown += " " + value
+	}
+	wrong := func(what string) hintless { return usageError("usage.value", "%s: %s", shown, what) }
+	if c, ok := f.Value.(*choice); ok {
+		h := wrong("it takes " + listed(c.words))
+		if near := nearest(value, c.words); near != "" {
+			return h.WithHint("did you mean --%s %s?", f.Name, near)
+		}
+		return h.WithHint("write one of them, or leave the flag out for %s", f.DefValue)
+	}
+	switch f.Value.Type() {
+	case "duration":
+		return wrong("it takes a length of time").WithHint("write a number with a unit, such as 45s, 2m or 1h30m")
+	case "bool":
+		return wrong("it takes true or false, or nothing").WithHint("write --%s alone", f.Name)
+	case "int", "int64", "uint", "uint64":
+		return wrong("it takes a whole number").WithHint("write digits only, such as --%s %s", f.Name, f.DefValue)
+	case "float64":
+		return wrong("it takes a number").WithHint("write one such as --%s 2.5", f.Name)
+	}
+	return wrong("it cannot take this").WithHint("`aipctl help` lists what the flags take")
+}
+
+// isWord reports whether a wrong value is short and plain enough to be repeated:
+// what landed there by mistake may be a prompt.
+func isWord(s string) bool {
+	return s != "" && len(s) <= 24 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
 func newActionCmd(r *run) *cobra.Command {
@@ -82,7 +118,12 @@ func argCount(cmd *cobra.Command, args []string, least, most int, what string) e
 	case len(args) > most && slices.Contains(args, ""):
 		return usageError("usage.arguments", "an argument is empty").WithHint("a shell variable may be empty; usage: %s", cmd.UseLine())
 	case len(args) > most:
-		return usageError("usage.arguments", "there are %d arguments too many", len(args)-most).WithHint("usage: %s", cmd.UseLine())
+		are := "are"
+		if len(args) == most+1 {
+			are = "is"
+		}
+		return usageError("usage.arguments", "there %s %s too many", are, counted(len(args)-most, "argument")).
+			WithHint("a text with blanks needs quotes around it; usage: %s", cmd.UseLine())
 	}
 	return nil
 }

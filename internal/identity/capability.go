@@ -33,7 +33,8 @@ func ParseCapability(s string) (Capability, error) {
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "a capability id is missing").
 			WithHint("`aipctl capability list` shows what the daemon offers")
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s holds white space or an unprintable character", quote(s))
+		return Capability{}, fault.New(fault.Usage, "usage.capability", "the capability id %s holds white space or an unprintable character", quote(s)).
+			WithHint("`aipctl capability list` shows what the daemon offers")
 	case !strings.Contains(s, ":"):
 		return Capability{}, fault.New(fault.Usage, "usage.capability", "%s is an operation, not a capability id: the endpoint is missing", quote(s)).
 			WithHint("add --endpoint ENDPOINT, or write cap:hermes_agent:ENDPOINT:%s", printable(s))
