@@ -126,7 +126,7 @@ out before, unless told to with --from start.`,
 
 func (r *run) runEvents(ctx context.Context, s session, o *eventsOptions) error {
 	if o.from == "" {
-		return usageError("usage.from", "--from names no place to begin").
+		return usageError("usage.from", "--from is empty, and is saved, start, or a cursor").
 			WithHint("write --from saved to read on, --from start for everything, or --from with a cursor that was printed")
 	}
 	plan := engine.FollowPlan{ActionID: s.id, Known: s.action(), View: s.known.view, Chunks: o.chunks, Follow: o.follow, From: o.from, Wait: r.opts.waitGiven()}
