@@ -1,6 +1,7 @@
 package aip
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -158,4 +159,25 @@ func DecodePage(r io.Reader, d Decoding) (*EventsPage, error) {
 		return nil, fmt.Errorf("events page: the answer has no action_events")
 	}
 	return page, nil
+}
+
+// DecodeReady reads the answer of the readiness route as far as telling it from
+// something else: an object with a status.
+func DecodeReady(r io.Reader) error {
+	status := ""
+	dec := jsontext.NewDecoder(r, lenient...)
+	err := object(dec, func(name string) (err error) {
+		if name != "status" {
+			return dec.SkipValue()
+		}
+		status, err = str(dec)
+		return err
+	})
+	if err == nil && status == "" {
+		err = errors.New("the answer has no status")
+	}
+	if err != nil {
+		return fmt.Errorf("readiness: %w", err)
+	}
+	return nil
 }

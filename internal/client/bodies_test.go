@@ -43,10 +43,6 @@ func TestAnswersThatAreNoneOfOurs(t *testing.T) {
 				err := call.do(t.Context(), c)
 				quiet(t, err)
 				switch {
-				case call.name == "ready":
-					if err != nil {
-						t.Errorf("ready: %v", err)
-					}
 				case call.name == "cancel" && tc.form == "" && err == nil:
 					// An acknowledgement is whatever JSON answers with success.
 					if !strings.Contains(tc.rule, "JSON") {
@@ -112,9 +108,9 @@ func TestBytesThatAreNoHTTP(t *testing.T) {
 				err := call.do(t.Context(), client)
 				quiet(t, err)
 				if strings.Contains(rule, "chunk") || strings.Contains(rule, "body") {
-					// The head was read: a follow and a readiness may be content
-					// with it, everybody else misses the body.
-					if call.name == "follow" || call.name == "ready" {
+					// The head was read: a follow may be content with it,
+					// everybody else misses the body.
+					if call.name == "follow" {
 						continue
 					}
 				}

@@ -38,8 +38,8 @@ func (e *TransportError) Unwrap() error { return e.Err }
 
 // TooLargeError says that a body passed its bound.
 type TooLargeError struct {
-	Limit int64 // bytes
-	Flag  string
+	Limit int64  // bytes
+	Flag  string // what sets the bound
 }
 
 // Error implements error.

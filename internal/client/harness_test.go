@@ -180,9 +180,18 @@ var calls = []call{
 	}},
 	{"cancel", func(ctx context.Context, c *Client) error { return c.Cancel(ctx, "act_"+canary, canary) }},
 	{"ready", func(ctx context.Context, c *Client) error {
-		_, err := c.Ready(ctx)
+		_, err := c.Readiness(ctx)
 		return err
 	}},
+	{"capabilities", func(ctx context.Context, c *Client) error {
+		_, err := c.Capabilities(ctx, aip.CapabilityQuery{CapabilityID: canary, Cursor: canary})
+		return err
+	}},
+	{"manifest", func(ctx context.Context, c *Client) error {
+		_, err := c.Manifest(ctx, canary)
+		return err
+	}},
+	{"may read", func(ctx context.Context, c *Client) error { return c.MayRead(ctx, ReadActions) }},
 }
 
 // submitCall and reads name the routes that differ: a submit is never made

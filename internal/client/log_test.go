@@ -46,6 +46,7 @@ func TestTheLogShowsRoutesAndNothingElse(t *testing.T) {
 		wantRoutes := []string{
 			"POST /aip/v1/messages", "GET /aip/v1/actions/{action_id}/result", "GET /aip/v1/actions/{action_id}", "GET /aip/v1/actions/{action_id}/events",
 			"GET /aip/v1/actions/{action_id}/events?follow", "POST /aip/v1/actions/{action_id}/cancel", "GET /ready",
+			"GET /aip/v1/capabilities", "GET /aip/v1/manifest", "GET /aip/v1/actions",
 		}
 		var routes []string
 		for _, x := range got {

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -95,7 +96,10 @@ func TestWhereRequestsGo(t *testing.T) {
 		_, _ = c.Page(ctx, aip.EventsQuery{ActionID: id, Cursor: "a&b=c d", Limit: 7, IncludeChunks: true, Kinds: []string{"k1", "k2"}}, aip.Decoding{})
 		_, _ = c.Follow(ctx, aip.EventsQuery{ActionID: id, Cursor: "x"})
 		_ = c.Cancel(ctx, id, "")
-		_, _ = c.Ready(ctx)
+		_, _ = c.Readiness(ctx)
+		_, _ = c.Capabilities(ctx, aip.CapabilityQuery{CapabilityID: id, Cursor: "a&b", Limit: 200})
+		_, _ = c.Manifest(ctx, id)
+		_ = c.MayRead(ctx, ReadApprovals)
 		want := []string{
 			"POST " + prefix + "/aip/v1/messages",
 			"GET " + prefix + "/aip/v1/actions/" + escaped + "/result",
@@ -105,6 +109,9 @@ func TestWhereRequestsGo(t *testing.T) {
 			"GET " + prefix + "/aip/v1/actions/" + escaped + "/events?cursor=x&follow=true",
 			"POST " + prefix + "/aip/v1/actions/" + escaped + "/cancel",
 			"GET " + prefix + "/ready",
+			"GET " + prefix + "/aip/v1/capabilities?capability_id=act_a%2Fb%3Fc%3Dd%23e%252F%C3%A9+..&cursor=a%26b&limit=200",
+			"GET " + prefix + "/aip/v1/manifest?capability_id=act_a%2Fb%3Fc%3Dd%23e%252F%C3%A9+..",
+			"GET " + prefix + "/aip/v1/approvals?limit=1",
 		}
 		var got []string
 		for _, r := range s.requests {
@@ -252,8 +259,22 @@ func TestReady(t *testing.T) {
 	for status, want := range map[int]struct{ ready, err bool }{200: {true, false}, 503: {false, false}, 404: {false, true}, 500: {false, true}, 302: {false, true}} {
 		s := &stub{status: status, body: `{"status":"x"}`}
 		c := open(t, "http://127.0.0.1:1", func(o *Options) { o.Transport = s })
-		if ready, err := c.Ready(context.Background()); ready != want.ready || (err != nil) != want.err {
-			t.Errorf("%d: ready %v, %v", status, ready, err)
+		got, err := c.Readiness(context.Background())
+		if (err != nil) != want.err || err == nil && got.Ready != want.ready {
+			t.Errorf("%d: %+v, %v", status, got, err)
+		}
+	}
+}
+
+// TestAPageOfSomethingElseIsNoReadiness: whatever answers 200 to everything is
+// no daemon.
+func TestAPageOfSomethingElseIsNoReadiness(t *testing.T) {
+	for body, status := range map[string]int{"<html>ok</html>": 200, "ok": 200, "[]": 200, "<html>sorry</html>": 503, "": 503} {
+		s := &stub{status: status, body: body}
+		c := open(t, "http://127.0.0.1:1", func(o *Options) { o.Transport = s })
+		var remote *aip.RemoteError
+		if got, err := c.Readiness(t.Context()); !errors.As(err, &remote) {
+			t.Errorf("%q: %+v, %v", body, got, err)
 		}
 	}
 }

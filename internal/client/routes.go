@@ -262,27 +262,19 @@ func (c *Client) Decide(ctx context.Context, envelope []byte) ([]aip.Event, erro
 	return reply.Events, nil
 }
 
-// Ready asks the readiness route; a 503 that says not ready is no error.
-func (c *Client) Ready(ctx context.Context) (bool, error) {
-	resp, err := c.readOnce(ctx, request{method: http.MethodGet, route: "/ready", path: []string{"ready"}})
-	var remote *aip.RemoteError
-	if errors.As(err, &remote) && remote.Status == http.StatusServiceUnavailable {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	resp.Body.Close()
-	return true, nil
-}
-
 // bounded puts the idle watch and the size bound on a body.
 func (c *Client) bounded(body io.ReadCloser) io.ReadCloser {
+	return c.limit(body, c.o.MaxResultBytes, "--max-result-bytes")
+}
+
+// limit bounds a body by a number of bytes, 0 for none; what names the bound in
+// the error of a body that passes it.
+func (c *Client) limit(body io.ReadCloser, bytes int64, what string) io.ReadCloser {
 	watched := &received{idle.Watch(body, c.o.IdleTimeout)}
-	if c.o.MaxResultBytes <= 0 {
+	if bytes <= 0 {
 		return watched
 	}
-	return &limited{ReadCloser: watched, left: c.o.MaxResultBytes, limit: c.o.MaxResultBytes}
+	return &limited{ReadCloser: watched, left: bytes, limit: bytes, what: what}
 }
 
 // received marks what goes wrong while a body comes, so that it is told from
@@ -305,11 +297,12 @@ func (r *received) Read(p []byte) (int, error) {
 type limited struct {
 	io.ReadCloser
 	left, limit int64
+	what        string
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
-		return 0, &TooLargeError{Limit: l.limit, Flag: "--max-result-bytes"}
+		return 0, &TooLargeError{Limit: l.limit, Flag: l.what}
 	}
 	// One byte more than the bound tells a body that fits from one that does not.
 	if int64(len(p)) > l.left+1 {
@@ -318,7 +311,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	l.left -= int64(n)
 	if l.left < 0 {
-		return max(n-1, 0), &TooLargeError{Limit: l.limit, Flag: "--max-result-bytes"}
+		return max(n-1, 0), &TooLargeError{Limit: l.limit, Flag: l.what}
 	}
 	return n, err
 }
