@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -57,8 +58,8 @@ var published = []struct {
 func TestBuiltinContracts(t *testing.T) {
 	keys := 0
 	for _, p := range published {
-		want := Contract{Operation: p.operation, Timeout: p.timeout, KeyRequired: p.key, Mode: p.mode}
-		if got := Builtin(p.operation); got != want {
+		want := Contract{Operation: p.operation, Timeout: p.timeout, KeyRequired: p.key, Mode: p.mode, Source: BuiltIn}
+		if got := Builtin(p.operation); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", p.operation, got, want)
 		}
 		if p.key {
