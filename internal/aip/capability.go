@@ -46,7 +46,7 @@ type CapabilityContract struct {
 
 	Idempotency *Idempotency
 	Execution   *Execution
-	Approval    *ApprovalPolicy
+	Approval    *ApprovalDemand
 
 	Sensitivity            string // public, internal, confidential, restricted, regulated, unknown
 	ContainsPII, Redaction *bool
@@ -72,8 +72,8 @@ type Execution struct {
 	RetrySafety                           string // safe, safe_with_idempotency_key, unsafe, unknown
 }
 
-// ApprovalPolicy says who has to agree before a capability runs.
-type ApprovalPolicy struct {
+// ApprovalDemand is what a contract says of who has to agree before it runs.
+type ApprovalDemand struct {
 	Required        bool
 	Selector        string // type of approver_selector
 	TTL             time.Duration
@@ -218,7 +218,7 @@ func decodeContract(m fields) *CapabilityContract {
 	}
 	if f := m.object("approval"); f != nil {
 		duties := f.object("separation_of_duties")
-		k.Approval = &ApprovalPolicy{
+		k.Approval = &ApprovalDemand{
 			Required: f.yes("required"), Selector: f.object("approver_selector").text("type"), TTL: f.millis("ttl_ms"),
 			Evidence: f.texts("evidence_requirements"), Approvers: f.count("minimum_distinct_principals"),
 			RequesterDiffer: duties.yes("requester_must_differ") && !duties.yes("allow_self_approval"),

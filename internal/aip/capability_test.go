@@ -35,7 +35,7 @@ func TestACatalogueEntryIsReadWhole(t *testing.T) {
 			SideEffects: []string{"read", "delete", "external_network"},
 			Idempotency: &Idempotency{"required", "return_original_result", "capability", 24 * time.Hour},
 			Execution:   &Execution{Sync: true, Expected: "sync", RetrySafety: "unsafe"},
-			Approval: &ApprovalPolicy{
+			Approval: &ApprovalDemand{
 				Required: true, Selector: "tenant_policy", TTL: 15 * time.Minute,
 				Evidence: []string{"reason", "input_snapshot", "policy_decision"}, Approvers: 1, RequesterDiffer: true,
 			},

@@ -255,7 +255,7 @@ func TestWhatIsPublishedStandsInPlaceOfWhatIsBuiltIn(t *testing.T) {
 		"a key":             {"chat", aip.Capability{Contract: &aip.CapabilityContract{Idempotency: &aip.Idempotency{Requirement: "required"}}}, time.Minute, true, false, "sync", ""},
 		"no key any more":   {"run_start", aip.Capability{Contract: &aip.CapabilityContract{Idempotency: &aip.Idempotency{Requirement: "optional"}}}, time.Minute, false, false, "sync", ""},
 		"a human":           {"chat", aip.Capability{HumanApproval: &yes}, time.Minute, false, true, "sync", ""},
-		"a policy":          {"chat", aip.Capability{Contract: &aip.CapabilityContract{Approval: &aip.ApprovalPolicy{Required: true}}}, time.Minute, false, true, "sync", ""},
+		"a policy":          {"chat", aip.Capability{Contract: &aip.CapabilityContract{Approval: &aip.ApprovalDemand{Required: true}}}, time.Minute, false, true, "sync", ""},
 		"streaming is gone": {"chat_stream", aip.Capability{Contract: &aip.CapabilityContract{Execution: &aip.Execution{Sync: true, Async: true}}}, 5 * time.Minute, false, false, "sync", "sync async"},
 		"only async":        {"x", aip.Capability{Contract: &aip.CapabilityContract{Execution: &aip.Execution{Async: true, Expected: "async"}}}, time.Minute, false, false, "async", "async"},
 		"what is expected":  {"chat", aip.Capability{Contract: &aip.CapabilityContract{Execution: &aip.Execution{Async: true, Streaming: true, Expected: "async"}}}, time.Minute, false, false, "async", "async streaming"},
