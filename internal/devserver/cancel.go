@@ -33,7 +33,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request) {
 			reason = *body.Reason
 		}
 	}
-	ans := s.cancelAction(r.id, reason)
+	ans := s.cancelAction(r.caller, r.id, reason)
 	if ans.err != nil {
 		s.fail(w, ans.err)
 		return
@@ -48,12 +48,15 @@ func (s *Server) cancelByEnvelope(env *envelope) answer {
 	if target.Action == "" {
 		return answer{err: newError("aip-runtime", permanent, "resource.not_found", target.Session)}
 	}
-	return s.cancelAction(target.Action, env.Body.Cancel.Reason)
+	return s.cancelAction(env.caller, target.Action, env.Body.Cancel.Reason)
 }
 
 // cancelAction acknowledges a cancel request. The answer says cancelled
 // whatever becomes of the action, also for one that ended long ago.
-func (s *Server) cancelAction(actionID, reason string) answer {
+func (s *Server) cancelAction(by caller, actionID, reason string) answer {
+	if err := s.mayUse(by, actionID, "write"); err != nil {
+		return answer{err: err}
+	}
 	if !s.store.cancel(actionID, reason) {
 		return answer{err: newError("aip-runtime", permanent, "resource.not_found", actionID)}
 	}

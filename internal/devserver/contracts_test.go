@@ -300,7 +300,7 @@ func TestManifestSaysWhatHolds(t *testing.T) {
 		if sc.play.approval {
 			continue
 		}
-		body := string(encode(capability(sc)))
+		body := string(encode(capability(sc, defaultApprovalTTL)))
 		text := func(pointer string) string { return fmt.Sprint(at(t, body, pointer)) }
 		modes := ""
 		for _, mode := range []string{"sync", "async", "streaming"} {

@@ -67,6 +67,16 @@ func (m memoryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	pr, pw := io.Pipe()
 	w := &memoryWriter{header: http.Header{}, body: pw, ready: make(chan struct{})}
 	go func() {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler:
+				w.lost = true
+				w.WriteHeader(http.StatusOK)
+			default:
+				panic(p)
+			}
+		}()
 		m.handler.ServeHTTP(w, in)
 		w.WriteHeader(http.StatusOK)
 		pw.Close()
@@ -84,6 +94,10 @@ func (m memoryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			pr.CloseWithError(r.Context().Err())
 		}
 	})
+	if w.lost {
+		cancel()
+		return nil, io.ErrUnexpectedEOF
+	}
 	return &http.Response{
 		StatusCode: w.status, Header: w.sent, Request: r,
 		Body: memoryBody{pr, cancel}, ProtoMajor: 1, ProtoMinor: 1,
@@ -106,6 +120,7 @@ type memoryWriter struct {
 	body         *io.PipeWriter
 	ready        chan struct{}
 	once         sync.Once
+	lost         bool // the connection was cut before the headers
 }
 
 func (w *memoryWriter) Header() http.Header { return w.header }
@@ -208,7 +223,7 @@ func (d *daemon) envelope(scenario, actionID string, more fields) string {
 
 func (d *daemon) wrap(key string, body any) fields {
 	return fields{
-		"aip_version": "1.0", "message_type": "aip.core.v1." + key,
+		"aip_version": "1.0", "message_type": typeOf(key),
 		"message_id": newID("msg_", d.server.now()), "sent_at": timestamp(d.server.now()),
 		"from": fields{"id": "agent:test:cli", "kind": "agent"},
 		"body": fields{key: body},

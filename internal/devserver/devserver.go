@@ -17,10 +17,10 @@
 //     handler leaves no result, a terminal mark promises nothing about what was
 //     delivered.
 //
-// It is for development and tests. It checks the shape of requests and one
-// bearer token, and nothing else: no signatures, tenants, scopes, sessions,
-// approval decisions, retries of the queue or limits on what it keeps. An
-// operator's run starts without the approval that its contract asks for at a
+// It is for development and tests. It checks the shape of requests, two bearer
+// tokens, their scopes on actions and approvals, and nothing else: no signatures,
+// tenants, sessions, receipts, constraints of decisions, retries of the queue or
+// limits on what it keeps. An operator's run starts without the approval that its contract asks for at a
 // real daemon, and one that waits for a human is never resumed.
 package devserver
 
@@ -42,6 +42,20 @@ type Options struct {
 	// Token is the static bearer token. Empty is the insecure development mode:
 	// no token is needed, and one that is sent is refused, since none is known.
 	Token string
+	// ApproverToken is a second bearer token, of another principal: a person who
+	// may decide about approvals, and about nothing of its own. Empty is nobody.
+	ApproverToken string
+	// Scopes and ApproverScopes are what the two principals may do; nil is what
+	// each needs for its part. Of the revealing ones, approval:export and
+	// approval:sensitive, the first principal has none.
+	Scopes, ApproverScopes []string
+	// ApprovalTTL is how long an approval waits for a decision; 0 is 15 minutes.
+	// It is not scaled.
+	ApprovalTTL time.Duration
+	// PolicyCodes makes a refused decision tell the rule it broke: HTTP 403 and a
+	// code such as policy.approval_hash_mismatch. Otherwise it is 401 and
+	// auth.not_authorized, whatever the rule. Daemons of both kinds may exist.
+	PolicyCodes bool
 	// PathPrefix is a path under which every route lives, as behind a proxy:
 	// "/agents/aip". The links inside answers do not know it.
 	PathPrefix string
@@ -85,12 +99,22 @@ type Request struct {
 	Body                []byte
 }
 
+// Principal names a party of the protocol by its id and kind.
+type Principal struct{ ID, Kind string }
+
+// Requester and Approver are the principals of the two tokens.
+func Requester() Principal { return Principal(edgePrincipal) }
+
+// Approver is the principal of ApproverToken.
+func Approver() Principal { return Principal(approverPrincipal) }
+
 // Server is the daemon. Make one with New and end it with Close.
 type Server struct {
 	opts      Options
 	scenarios []Scenario
 	served    []Scenario           // every capability, as the scenario it plays
 	providers map[string]*provider // by endpoint id
+	callers   map[string]caller    // by token
 	store     *store
 	startedAt time.Time
 	wake      chan struct{} // tells the worker that something was queued
@@ -104,6 +128,7 @@ type Server struct {
 	closed   bool
 	timers   []*time.Timer
 	requests []Request
+	losing   int // replies to decisions that are to be lost
 }
 
 // New starts a daemon with an empty memory. Its worker runs until Close.
@@ -114,17 +139,17 @@ func New(opts Options) *Server {
 	if opts.Poll <= 0 {
 		opts.Poll = 500 * time.Millisecond
 	}
+	if opts.ApprovalTTL <= 0 {
+		opts.ApprovalTTL = defaultApprovalTTL
+	}
 	if opts.PathPrefix = strings.Trim(opts.PathPrefix, "/"); opts.PathPrefix != "" {
 		opts.PathPrefix = "/" + opts.PathPrefix
 	}
 	s := &Server{opts: opts, scenarios: Scenarios(), wake: make(chan struct{}, 1)}
 	s.scenarios = append(s.scenarios, scenariosOf(opts.Recordings, s.scenarios)...)
 	s.served, s.providers = serves(s.scenarios), providersOf(s.scenarios)
-	caller := edgePrincipal
-	if opts.Token == "" {
-		caller = daemonPrincipal
-	}
-	s.store = newStore(s.now, caller)
+	s.callers = callers(opts)
+	s.store = newStore(s.now)
 	s.startedAt = s.now()
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.work)

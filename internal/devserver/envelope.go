@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// envelope is a decoded request envelope: exactly one of action and cancel is
-// set, or neither for a body this daemon does not work on.
+// envelope is a decoded request envelope: exactly one of action, cancel
+// and decision is set, or none for a body this daemon does not work on.
 type envelope struct {
 	MessageID     string          `json:"message_id"`
 	SentAt        string          `json:"sent_at"`
@@ -16,12 +16,17 @@ type envelope struct {
 	CorrelationID string          `json:"correlation_id"`
 	From          json.RawMessage `json:"from"`
 	Security      json.RawMessage `json:"security"`
-	Body          struct {
-		Action *action        `json:"action"`
-		Cancel *cancelRequest `json:"cancel"`
-	} `json:"body"`
+	Body          messageBody     `json:"body"`
 
 	sentAt time.Time
+	caller caller // set by the gateway
+}
+
+// messageBody is the externally tagged body.
+type messageBody struct {
+	Action   *action           `json:"action"`
+	Cancel   *cancelRequest    `json:"cancel"`
+	Decision *approvalDecision `json:"approval_decision"`
 }
 
 // action is a submitted Action, reduced to what the daemon reads. The rest of
@@ -68,6 +73,11 @@ func parseEnvelope(body []byte) (*envelope, *protocolError) {
 	at, err := time.Parse(time.RFC3339Nano, env.SentAt)
 	if err != nil {
 		return nil, decodeError()
+	}
+	if d := env.Body.Decision; d != nil {
+		if _, err := time.Parse(time.RFC3339Nano, d.DecidedAt); err != nil {
+			return nil, decodeError()
+		}
 	}
 	env.sentAt = at
 	if string(env.From) == "null" {

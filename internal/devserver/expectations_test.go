@@ -93,6 +93,8 @@ var expectations = []expectation{
 	{"delete-wrong-id", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
 	{"delete-not-deleted", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
 	{"delete-answer-lost", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
+	{"delete-hash-changed", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
+	{"delete-decision-lost", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
 	{"run-complete", 200, "", "completed", "completed", 12, "done", cleared},
 	{"run-final-only", 200, "", "completed", "completed", 3, "done", "The incident was rolled back at 09:20 UTC."},
 	{"run-cancelled", 200, "", "cancelled", "cancelled", 4, "done", "Reading the long log"},

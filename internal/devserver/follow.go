@@ -19,6 +19,10 @@ func (s *Server) follow(w http.ResponseWriter, r *request, q pageQuery, cursor s
 		return
 	}
 	var at position
+	if err := s.mayUse(r.caller, r.id, "read"); err != nil {
+		out.fail(err)
+		return
+	}
 	if given {
 		var err *protocolError
 		if at, err = parsePosition(cursor); err != nil {

@@ -15,21 +15,23 @@ const maxRequestBody = 2 << 20
 // request is a request with its body read.
 type request struct {
 	*http.Request
-	body  []byte
-	id    string // the action id of the path
-	query params
+	body   []byte
+	id     string // the action or approval id of the path
+	query  params
+	caller caller // who asks; nobody on an open route
 }
 
 // route is what one method of one path does. Open routes look at no token, or
 // do so themselves.
 type route struct {
 	open   bool
-	typed  []string // query parameters with a type; see parseParams
+	typed  []string             // query parameters with a type; see parseParams
+	valid  func(id string) bool // the rule for the id of the path, where there is one
 	handle func(http.ResponseWriter, *request)
 }
 
 // routes returns the methods of a path below the prefix; nil for an unknown
-// path. The action id, when there is one, is the second result.
+// path. The id in it, when there is one, is the second result.
 func (s *Server) routes(path string) (map[string]route, string) {
 	switch path {
 	case "/", "/health", "/aip/v1/health":
@@ -40,28 +42,44 @@ func (s *Server) routes(path string) (map[string]route, string) {
 		return map[string]route{"GET": {open: true, handle: s.manifest}}, ""
 	case "/aip/v1/messages":
 		return map[string]route{"POST": {open: true, handle: s.post}}, ""
+	case "/aip/v1/approvals":
+		return map[string]route{"GET": {typed: approvalsParams, handle: s.approvals}}, ""
 	case "/aip/v1/actions":
 		return map[string]route{"GET": {typed: listParams, handle: s.list}, "POST": {handle: s.post}}, ""
 	}
-	rest, ok := strings.CutPrefix(path, "/aip/v1/actions/")
+	about, rest, _ := strings.Cut(strings.TrimPrefix(path, "/aip/v1/"), "/")
 	escaped, verb, deeper := strings.Cut(rest, "/")
 	id, err := url.PathUnescape(escaped)
-	if !ok || err != nil || id == "" || deeper && verb == "" {
+	if !strings.HasPrefix(path, "/aip/v1/") || err != nil || id == "" || deeper && verb == "" {
 		return nil, ""
 	}
+	methods := map[string]route(nil)
+	switch about {
+	case "approvals":
+		if !deeper {
+			methods = map[string]route{"GET": {typed: approvalParams, valid: validApprovalID, handle: s.approval}}
+		}
+	case "actions":
+		methods = s.actionRoutes(verb)
+	}
+	return methods, id
+}
+
+// actionRoutes returns the methods of a path about one action.
+func (s *Server) actionRoutes(verb string) map[string]route {
 	switch verb {
 	case "":
-		return map[string]route{"GET": {typed: statusParams, handle: s.status}}, id
+		return map[string]route{"GET": {typed: statusParams, valid: validActionID, handle: s.status}}
 	case "result":
-		return map[string]route{"GET": {typed: resultParams, handle: s.result}}, id
+		return map[string]route{"GET": {typed: resultParams, valid: validActionID, handle: s.result}}
 	case "events", "chunks":
-		return map[string]route{"GET": {typed: eventsParams, handle: func(w http.ResponseWriter, r *request) {
+		return map[string]route{"GET": {typed: eventsParams, valid: validActionID, handle: func(w http.ResponseWriter, r *request) {
 			s.events(w, r, verb == "chunks")
-		}}}, id
+		}}}
 	case "cancel":
-		return map[string]route{"POST": {handle: s.cancel}}, id
+		return map[string]route{"POST": {valid: validActionID, handle: s.cancel}}
 	}
-	return nil, ""
+	return nil
 }
 
 // serve is the whole handler: read, record, route, check the token, answer.
@@ -91,8 +109,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
+	var by caller
 	if !rt.open {
-		if perr := s.admit(r); perr != nil {
+		var perr *protocolError
+		if by, perr = s.admit(r); perr != nil {
 			s.fail(w, perr)
 			return
 		}
@@ -106,11 +126,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, newError("aip-gateway", auth, "auth.tenant_required", "no tenant of the caller was verified"))
 		return
 	}
-	if id != "" && !validActionID(id) {
-		s.fail(w, newError("aip.server.http", permanent, "query.invalid", "the path holds no action id"))
+	if rt.valid != nil && !rt.valid(id) {
+		s.fail(w, newError("aip.server.http", permanent, "query.invalid", "the path holds no id of that kind"))
 		return
 	}
-	rt.handle(w, &request{Request: r, body: body, id: id, query: query})
+	rt.handle(w, &request{Request: r, body: body, id: id, query: query, caller: by})
 }
 
 // note records the request and calls the hook.
@@ -122,29 +142,6 @@ func (s *Server) note(r *http.Request, body []byte) {
 	if s.opts.Hooks.Request != nil {
 		s.opts.Hooks.Request(req)
 	}
-}
-
-// bearer reads the static token. A scheme other than "Bearer ", in exactly that
-// spelling, counts as no token at all; a token that is sent must be right.
-func (s *Server) bearer(r *http.Request) (sent bool, err *protocolError) {
-	token, sent := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if sent && (s.opts.Token == "" || token != s.opts.Token) {
-		return true, unauthorized("the token is not valid here")
-	}
-	return sent, nil
-}
-
-// admit is the check in front of every route that is not open.
-func (s *Server) admit(r *http.Request) *protocolError {
-	sent, err := s.bearer(r)
-	if err == nil && !sent && s.opts.Token != "" {
-		err = unauthorized("no token was presented")
-	}
-	return err
-}
-
-func unauthorized(message string) *protocolError {
-	return newError("aip.server.native_http", auth, "auth.native_http_unauthorized", message)
 }
 
 // post takes an envelope: JSON, schema, types, token, gateway, in this order.
@@ -175,10 +172,14 @@ func (s *Server) post(w http.ResponseWriter, r *request) {
 		ans = s.submit(r.Context(), env)
 	case env.Body.Cancel != nil:
 		ans = s.cancelByEnvelope(env)
+	case env.Body.Decision != nil:
+		ans = s.decide(r.Context(), env)
 	default:
 		ans.err = newError("aip-gateway", permanent, "capability.unsupported", "this message is not handled here")
 	}
 	switch {
+	case ans.lost:
+		abort()
 	case ans.gone:
 		// Nobody reads this after a dropped connection; after Close it is what a
 		// proxy would say.
@@ -186,13 +187,13 @@ func (s *Server) post(w http.ResponseWriter, r *request) {
 	case ans.err != nil:
 		s.fail(w, ans.err)
 	default:
-		writeJSON(w, http.StatusOK, s.reply(env, "aip.core.v1."+ans.key, map[string]any{ans.key: ans.body}))
+		writeJSON(w, http.StatusOK, s.reply(env, typeOf(ans.key), map[string]any{ans.key: ans.body}))
 	}
 }
 
 // gateway checks who sends the envelope and whether it was seen before.
 func (s *Server) gateway(r *request, env *envelope) *protocolError {
-	sent, perr := s.bearer(r.Request)
+	by, sent, perr := s.bearer(r.Request)
 	if perr != nil {
 		return perr
 	}
@@ -210,6 +211,7 @@ func (s *Server) gateway(r *request, env *envelope) *protocolError {
 	if old || early || !s.store.accept(env.MessageID, env.sentAt) {
 		return newError("aip-gateway", auth, "replay.message_id", "the message id was used before, or the envelope is outside the replay window")
 	}
+	env.caller = by
 	return nil
 }
 

@@ -220,7 +220,8 @@ func TestEnvelopeSchema(t *testing.T) {
 		{"null for a required member", func(e, a fields) { a["id"] = nil }, "schema.envelope.invalid"},
 		{"sent_at that is no time", func(e, a fields) { e["sent_at"] = "today" }, "envelope.decode.invalid"},
 		{"a body this daemon does not work on", func(e, a fields) { e["body"] = fields{"heartbeat": fields{}} }, "capability.unsupported"},
-		{"an approval decision", func(e, a fields) { e["body"] = fields{"approval_decision": fields{}} }, "capability.unsupported"},
+		{"an approval query", func(e, a fields) { e["body"] = fields{"approval_query_request": fields{}} }, "capability.unsupported"},
+		{"an empty approval decision", func(e, a fields) { e["body"] = fields{"approval_decision": fields{}} }, "schema.envelope.invalid"},
 		{"null for an optional member", func(e, a fields) { a["idempotency_key"], e["session_id"], e["from"] = nil, nil, nil }, ""},
 		{"open members", func(e, a fields) {
 			e["trace"], e["extensions"], a["memory_context"] = fields{"x": 1}, 1, fields{"y": 1}

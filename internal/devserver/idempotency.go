@@ -51,12 +51,17 @@ func (st *store) reserve(r *run) *actionResult {
 // settleKey ends the reservation of a run: the result is kept for replays, a
 // retryable one and a missing one free the key.
 func (st *store) settleKey(r *run, res *actionResult) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.settleClaim(r, res)
+}
+
+// settleClaim is settleKey under mu.
+func (st *store) settleClaim(r *run, res *actionResult) {
 	key, ok := r.action.key()
 	if !ok {
 		return
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
 	ck := claimKey{r.action.CapabilityID, key}
 	held := st.claims[ck]
 	if held == nil || held.owner != r {

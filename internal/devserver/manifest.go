@@ -1,6 +1,9 @@
 package devserver
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // manifest is the bare Manifest object: the capabilities of every endpoint, with
 // the contract that each operation has at the connector. One thing is left out: the
@@ -8,7 +11,7 @@ import "net/http"
 func (s *Server) manifest(w http.ResponseWriter, _ *request) {
 	capabilities := make([]any, 0, len(s.served))
 	for _, sc := range s.served {
-		capabilities = append(capabilities, capability(sc))
+		capabilities = append(capabilities, capability(sc, s.opts.ApprovalTTL))
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"manifest_version": "aip-manifest/v1",
@@ -19,7 +22,7 @@ func (s *Server) manifest(w http.ResponseWriter, _ *request) {
 	})
 }
 
-func capability(sc Scenario) map[string]any {
+func capability(sc Scenario, ttl time.Duration) map[string]any {
 	c := sc.contract()
 	requirement, safety := "optional", "unsafe"
 	if c.keyed {
@@ -46,12 +49,8 @@ func capability(sc Scenario) map[string]any {
 		"compensation": map[string]any{"mode": "rollback_not_supported", "requires_approval": false},
 	}
 	risk := c.risk
-	if sc.needsApproval() {
-		risk = "high"
-		contract["approval"] = map[string]any{
-			"required": true, "approver_selector": map[string]string{"type": "tenant_policy"},
-			"ttl_ms": approvalTTL.Milliseconds(), "minimum_distinct_principals": 1,
-		}
+	if p := sc.approvalPolicy(ttl); p != nil {
+		risk, contract["approval"] = "high", p
 	}
 	return map[string]any{
 		"id": sc.CapabilityID(), "name": sc.Name, "description": sc.Summary, "kind": c.kind,

@@ -144,7 +144,7 @@ func TestWaitForAHumanIsNoEnd(t *testing.T) {
 					"/action_events/terminal", "false", "/action_events/events/0/data/status", "requires_human")
 				// The approval is the provider's own; the daemon knows of none.
 				d.get("/aip/v1/actions/act_1/events?kinds=aip.approval.requested").want(t, 200, "/action_events/events/0", "<nil>")
-				sleep(approvalTTL)
+				sleep(defaultApprovalTTL)
 				// A stored result decides the state, also after a cancel request.
 				d.post("/aip/v1/actions/act_1/cancel", "").want(t, 200)
 				d.get("/aip/v1/actions/act_1").want(t, 200,

@@ -6,7 +6,6 @@ const (
 	workerID      = "worker:local:1"
 	leaseFor      = 30 * time.Second
 	maxQueueDelay = 10 * time.Second // sla.max_queue_delay_ms
-	approvalTTL   = 900 * time.Second
 )
 
 // enqueue puts an async action into the queue. A finished action with the same
@@ -43,10 +42,11 @@ func (st *store) claim() (*run, time.Duration) {
 	return next.run, now.Sub(next.createdAt)
 }
 
-// settleQueued ends an async attempt. A record that a cancel request marked
+// settleQueued ends an attempt of an async or an approved action, and tells of it
+// in an event of that kind. A record that a cancel request marked
 // meanwhile is left alone: a cancelled async action never has a result. A
 // failure has no retries here, so it is dead-lettered, result and all.
-func (st *store) settleQueued(r *run, res actionResult) (stored bool) {
+func (st *store) settleQueued(r *run, res actionResult, kind string, told any) (stored bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.leave(r)
@@ -59,7 +59,7 @@ func (st *store) settleQueued(r *run, res actionResult) (stored bool) {
 	if res.Status == "failed" {
 		rec.deadReason = res.Error.Message
 	}
-	st.append(r, "aip.action.worker_result", statusEvent{res.ActionID, res.Status, workerID})
+	st.append(r, kind, told)
 	return true
 }
 
@@ -74,30 +74,4 @@ func (st *store) expire(r *run) bool {
 	}
 	rec.status, rec.updatedAt = expired, st.now()
 	return true
-}
-
-// waitForHuman records an action that needs an approval, and the request.
-func (st *store) waitForHuman(r *run, request any) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	now := st.now()
-	st.records[r.action.ID] = &record{run: r, status: requiresHuman, createdAt: now, updatedAt: now}
-	st.append(r, "aip.approval.requested", request)
-}
-
-// expireApproval is the daemon's own decision when nobody decided in time: the
-// action ends with a stored failure, and its queue record says expired.
-func (st *store) expireApproval(r *run, approvalID string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	rec := st.records[r.action.ID]
-	if rec == nil || rec.run != r || rec.status != requiresHuman {
-		return
-	}
-	e := newError("aip-runtime", policy, "policy.approval_expired", "the approval request expired")
-	now := st.now()
-	rec.status, rec.updatedAt, rec.lastError = expired, now, e.with(map[string]string{"approval_id": approvalID})
-	st.storeResult(r, failedResult(r.action.ID, e))
-	st.append(r, "aip.approval.expired", map[string]any{"approval_id": approvalID, "decision": "expired", "decided_at": looseTime(now)})
-	st.append(r, "aip.action.approval_terminal", map[string]any{"approval_id": approvalID, "action_id": r.action.ID, "status": "failed"})
 }

@@ -59,6 +59,20 @@ func (p params) limit() int {
 	return int(min(max(n, 1), 1000))
 }
 
+// offset reads the cursor of a list; 0 without one.
+func (p params) offset() (int, *protocolError) {
+	if !p.Has("cursor") {
+		return 0, nil
+	}
+	text, ok := strings.CutPrefix(p.Get("cursor"), "offset:")
+	n, err := strconv.ParseUint(text, 10, 31)
+	if !ok || err != nil {
+		e := newError("aip-runtime", permanent, "query.invalid_cursor", "the cursor has no known form")
+		return 0, e.with(map[string]string{"cursor": p.Get("cursor"), "expected_format": "offset:<n>"})
+	}
+	return int(n), nil
+}
+
 // kinds merges the list and the single form.
 func (p params) kinds() []string {
 	var kinds []string
@@ -72,12 +86,20 @@ func (p params) kinds() []string {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *request) {
+	if err := s.mayUse(r.caller, r.id, "read"); err != nil {
+		s.fail(w, err)
+		return
+	}
 	view := s.store.status(r.id, r.query.isTrue("include_result"), r.query.isTrue("include_chunks"))
 	writeJSON(w, http.StatusOK, map[string]any{"action_status": view})
 }
 
 func (s *Server) result(w http.ResponseWriter, r *request) {
-	res, err := s.store.result(r.id)
+	err := s.mayUse(r.caller, r.id, "read")
+	var res actionResult
+	if err == nil {
+		res, err = s.store.result(r.id)
+	}
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -92,26 +114,25 @@ var listStates = []string{
 }
 
 func (s *Server) list(w http.ResponseWriter, r *request) {
+	if err := r.caller.lacks("action", "read"); err != nil {
+		s.fail(w, err)
+		return
+	}
 	q := r.query
 	f := listFilter{
 		state: q.Get("state"), capability: q.Get("capability_id"),
 		session: q.Get("session_id"), principal: q.Get("principal_id"),
 		impossible:  q.Get("approval_id") != "" || q.Get("transaction_id") != "",
-		withResults: q.isTrue("include_results"), limit: q.limit(),
+		withResults: q.isTrue("include_results"), limit: q.limit(), caller: r.caller,
 	}
 	if q.Has("state") && !slices.Contains(listStates, f.state) {
 		s.fail(w, newError("aip.server.http", permanent, "query.invalid", "no such state"))
 		return
 	}
-	if q.Has("cursor") {
-		text, ok := strings.CutPrefix(q.Get("cursor"), "offset:")
-		n, err := strconv.ParseUint(text, 10, 31)
-		if !ok || err != nil {
-			e := newError("aip-runtime", permanent, "query.invalid_cursor", "the cursor has no known form")
-			s.fail(w, e.with(map[string]string{"cursor": q.Get("cursor"), "expected_format": "offset:<n>"}))
-			return
-		}
-		f.offset = int(n)
+	var err *protocolError
+	if f.offset, err = q.offset(); err != nil {
+		s.fail(w, err)
+		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"action_list": s.store.list(f)})
 }
@@ -135,8 +156,8 @@ func (s *Server) events(w http.ResponseWriter, r *request, chunksOnly bool) {
 		return
 	}
 	var from position
-	var err *protocolError
-	if given {
+	err := s.mayUse(r.caller, r.id, "read")
+	if err == nil && given {
 		from, err = parsePosition(cursor)
 	}
 	var p page

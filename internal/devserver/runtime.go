@@ -13,6 +13,7 @@ type answer struct {
 	body any
 	err  *protocolError
 	gone bool
+	lost bool // the answer never reaches the client
 }
 
 func resultAnswer(res actionResult) answer { return answer{key: "action_result", body: res} }
@@ -30,7 +31,7 @@ type ack struct {
 // action ended; when ctx ends first it returns at once, and the action goes on.
 func (s *Server) submit(ctx context.Context, env *envelope) answer {
 	a := *env.Body.Action
-	if !s.store.submitted(a) {
+	if !s.store.submitted(a, env.caller.principal) {
 		return answer{err: newError("aip-runtime", permanent, "action.id_conflict", "this action id is bound to another request")}
 	}
 	sc := s.scenario(a.CapabilityID)
@@ -38,7 +39,7 @@ func (s *Server) submit(ctx context.Context, env *envelope) answer {
 		return answer{err: newError("aip-runtime", permanent, "resource.not_found", "no capability `"+a.CapabilityID+"`")}
 	}
 	r := &run{
-		action: a, scenario: sc, sessionID: env.SessionID, correlationID: env.CorrelationID,
+		action: a, scenario: sc, caller: env.caller.principal, sessionID: env.SessionID, correlationID: env.CorrelationID,
 		cancelled: make(chan struct{}),
 	}
 	// An async action meets its input schema only when a worker runs it.
@@ -206,26 +207,35 @@ func (s *Server) work() {
 // pauses.
 const claimDelay = 250 * time.Millisecond
 
-// attempt runs a claimed action. Here an error becomes a failed result.
+// attempt runs a claimed action.
 func (s *Server) attempt(r *run, waited time.Duration) {
 	var res actionResult
-	if bad := inputViolations(r.scenario, r.action.Input); bad != nil {
-		res = failedResult(r.action.ID, schemaViolation("action.input_schema_invalid", r.scenario, bad))
-	} else if waited > maxQueueDelay {
+	if waited > maxQueueDelay && inputViolations(r.scenario, r.action.Input) == nil {
 		res = failedResult(r.action.ID, newError("aip-runtime", policy, "sla.queue_delay_exceeded", "the action waited too long in the queue"))
 	} else {
-		got, err, ended := s.execute(r)
-		if !ended {
+		var ended bool
+		if res, ended = s.attempted(r); !ended {
 			s.store.abandon(r)
 			return
 		}
-		if res = got; err != nil {
-			res = failedResult(r.action.ID, err)
-		}
 	}
-	if s.store.settleQueued(r, res) {
+	if s.store.settleQueued(r, res, "aip.action.worker_result", statusEvent{res.ActionID, res.Status, workerID}) {
 		s.store.settleKey(r, &res)
 	}
+}
+
+// attempted runs an action outside its submission. Its input meets its schema
+// only here, and an error becomes a failed result. It reports false when the
+// daemon closed before the action ended.
+func (s *Server) attempted(r *run) (actionResult, bool) {
+	if bad := inputViolations(r.scenario, r.action.Input); bad != nil {
+		return failedResult(r.action.ID, schemaViolation("action.input_schema_invalid", r.scenario, bad)), true
+	}
+	res, err, ended := s.execute(r)
+	if err != nil {
+		res = failedResult(r.action.ID, err)
+	}
+	return res, ended
 }
 
 // scenario finds a capability by its exact id.
@@ -235,46 +245,4 @@ func (s *Server) scenario(capabilityID string) *Scenario {
 		return nil
 	}
 	return &s.served[i]
-}
-
-// askHuman answers an action that needs an approval: a result that is not
-// stored as one, in every mode.
-func (s *Server) askHuman(r *run) actionResult {
-	now := s.now()
-	approvalID, a := newID("appr_", now), r.action
-	request := map[string]any{
-		"id": approvalID, "action_id": a.ID, "capability_id": a.CapabilityID,
-		"requester": s.store.caller, "subject": s.store.caller,
-		"approver_selector": map[string]string{"type": "tenant_policy"},
-		"reason":            "the endpoint asks for a human decision",
-		"evidence": []any{
-			map[string]any{"id": "evidence:input:" + a.ID, "kind": "input_snapshot", "hash": digest(a.Input), "redacted": true},
-			map[string]any{"id": "evidence:policy:" + a.ID, "kind": "policy_decision", "hash": digest([]byte(a.CapabilityID)), "redacted": false},
-		},
-		"expires_at": timestamp(now.Add(approvalTTL)), "policy_hash": digest([]byte(a.CapabilityID)), "risk": "high",
-	}
-	s.store.waitForHuman(r, map[string]any{
-		"approval_id": approvalID, "action_id": a.ID, "capability_id": a.CapabilityID,
-		"requester": s.store.caller, "subject": s.store.caller,
-		"reason": request["reason"], "expires_at": looseTime(now.Add(approvalTTL)),
-	})
-	s.after(approvalTTL, func() { s.store.expireApproval(r, approvalID) })
-	e := newError("aip-runtime", policy, "policy.human_approval_required", "a human approval is needed")
-	res := actionResult{
-		ActionID: a.ID, Status: "pending_approval",
-		Output: encode(map[string]any{
-			"requires_human_approval": true, "approval_id": approvalID, "capability_id": a.CapabilityID,
-			"reason": "allowed", "approval_request": request,
-		}),
-		Error: e.with(map[string]any{
-			"capability_id": a.CapabilityID, "risk": "high", "requires_human_approval": true,
-			"approval_id": approvalID,
-			"approval_policy": map[string]any{
-				"required": true, "approver_selector": map[string]string{"type": "tenant_policy"},
-				"ttl_ms": approvalTTL.Milliseconds(), "evidence_requirements": []string{"reason", "input_snapshot", "policy_decision"},
-			},
-		}),
-	}
-	s.store.settleKey(r, &res)
-	return res
 }

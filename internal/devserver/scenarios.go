@@ -53,6 +53,8 @@ type script struct {
 	providerStatus int    // answer with this status and nothing else; 0 is 200
 	rejectInput    bool   // the input schema refuses every input
 	approval       bool   // a human has to decide first
+	otherHashes    bool   // the record of the approval has other hashes than its submitter was told
+	loseDecision   bool   // the reply to a decision never arrives
 	dropStatus     bool   // the aggregate lacks http_status
 	alter, by      string // words changed in the aggregate only
 	stored         storedTraps

@@ -380,7 +380,7 @@ func TestTwoDaemonsShareNothing(t *testing.T) {
 		a, b := New(Options{}), New(Options{})
 		defer a.Close()
 		defer b.Close()
-		a.store.submitted(action{ID: "act_1"})
+		a.store.submitted(action{ID: "act_1"}, edgePrincipal)
 		if len(b.Submits()) != 0 || len(a.Submits()) != 1 {
 			t.Errorf("submits: %v and %v", a.Submits(), b.Submits())
 		}

@@ -149,6 +149,20 @@ var cancelShape = shape{
 	optional: map[string]check{"reason": text},
 }
 
+var decisionShape = shape{
+	required: map[string]check{
+		"approval_id": text, "decision": oneOf("approved", "denied", "expired", "revoked"),
+		"approver": principalShape.check, "decided_at": text,
+	},
+	optional: map[string]check{
+		"reason": text, "decision_id": text, "policy_hash": text, "target_decision_id": text,
+		"authority_path": listOf(text), "evidence": listOf(anything),
+		"constraints": listOf(shape{
+			required: map[string]check{"field": text, "operator": text, "value": anything},
+		}.check),
+	},
+}
+
 var envelopeShape = shape{
 	required: map[string]check{
 		"aip_version": oneOf("1.0"),
@@ -182,6 +196,8 @@ func bodyCheck(v any) string {
 			return prefixed("/action", actionShape.check(body))
 		case key == "cancel":
 			return prefixed("/cancel", cancelShape.check(body))
+		case key == "approval_decision":
+			return prefixed("/approval_decision", decisionShape.check(body))
 		case !slices.Contains(slices.Collect(maps.Values(messageBodies)), key):
 			return "/" + key + " is not a known body"
 		}
@@ -194,6 +210,16 @@ func prefixed(path, bad string) string {
 		return ""
 	}
 	return path + bad
+}
+
+// typeOf is the message type of an answer with that body key.
+func typeOf(key string) string {
+	for name, body := range messageBodies {
+		if body == key {
+			return name
+		}
+	}
+	panic("devserver: no message type has the body " + key)
 }
 
 // messageBodies is the registry of message types with the body key of each.

@@ -20,26 +20,26 @@ import (
 // events here until it has a result. Readers therefore cannot tell one that
 // runs from one that never was; that is the daemon's behaviour, not a gap.
 type store struct {
-	now    func() time.Time
-	caller principal // whom every submission is attributed to
+	now func() time.Time
 
-	mu      sync.Mutex
-	events  []event                 // the daemon-global log; cursors are positions in it
-	chunks  map[string][]chunk      // by action
-	records map[string]*record      // queue records, by action
-	results map[string]actionResult // stored results, by action
-	active  map[string][]*run       // runs in flight, by action
-	claims  map[claimKey]*claim     // idempotency reservations and settlements
-	seen    map[string]time.Time    // message ids and until when they are refused
-	counts  map[string]int          // executions, by action
-	submits []string                // action ids of accepted envelopes
-	queued  int                     // submissions queued so far
+	mu        sync.Mutex
+	events    []event                 // the daemon-global log; cursors are positions in it
+	chunks    map[string][]chunk      // by action
+	records   map[string]*record      // queue records, by action
+	results   map[string]actionResult // stored results, by action
+	active    map[string][]*run       // runs in flight, by action
+	claims    map[claimKey]*claim     // idempotency reservations and settlements
+	seen      map[string]time.Time    // message ids and until when they are refused
+	counts    map[string]int          // executions, by action
+	submits   []string                // action ids of accepted envelopes
+	queued    int                     // submissions queued so far
+	approvals []*approval             // oldest first
+	decisions []string                // decision ids as they came
 }
 
-func newStore(now func() time.Time, caller principal) *store {
+func newStore(now func() time.Time) *store {
 	return &store{
 		now:     now,
-		caller:  caller,
 		chunks:  map[string][]chunk{},
 		records: map[string]*record{},
 		results: map[string]actionResult{},
@@ -85,6 +85,7 @@ type lease struct {
 type run struct {
 	action        action
 	scenario      *Scenario
+	caller        principal // who submitted it
 	sessionID     string
 	correlationID string
 
@@ -123,7 +124,7 @@ func (st *store) append(r *run, kind string, data any) {
 }
 
 func (st *store) appendEvent(r *run, id, kind string, now time.Time, data any) {
-	actor := st.caller
+	actor := r.caller
 	st.events = append(st.events, event{
 		ID: id, Kind: kind, OccurredAt: timestamp(now), ActionID: r.action.ID,
 		SessionID: r.sessionID, CorrelationID: r.correlationID, Actor: &actor, Data: data,
@@ -144,13 +145,13 @@ func (st *store) accept(messageID string, sentAt time.Time) bool {
 }
 
 // submitted notes an accepted action envelope and says whether its id is free
-// for it: no record, or one of an equal action.
-func (st *store) submitted(a action) bool {
+// for it: no record, or one of an equal action of the same principal.
+func (st *store) submitted(a action, by principal) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.submits = append(st.submits, a.ID)
 	rec, ok := st.records[a.ID]
-	return !ok || reflect.DeepEqual(rec.run.action.contract, a.contract)
+	return !ok || rec.run.caller == by && reflect.DeepEqual(rec.run.action.contract, a.contract)
 }
 
 // start makes a run active and counts it.

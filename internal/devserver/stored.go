@@ -143,6 +143,8 @@ func deleteScenarios() []Scenario {
 		{Name: "delete-wrong-id", Summary: "the receipt names another response", play: script{stored: storedTraps{wrongID: true}}},
 		{Name: "delete-not-deleted", Summary: "the receipt says deleted: false", play: script{stored: storedTraps{notDeleted: true}}},
 		{Name: "delete-answer-lost", Summary: "the response is deleted, and the provider answers 503", play: script{stored: storedTraps{afterwards: http.StatusServiceUnavailable}}},
+		{Name: "delete-hash-changed", Summary: "the approval on record is about another input than the one submitted", play: script{otherHashes: true}},
+		{Name: "delete-decision-lost", Summary: "the decision is recorded and the deletion runs, but the reply never arrives", play: script{loseDecision: true}},
 	})
 }
 

@@ -338,10 +338,7 @@ func TestNothingRunsAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})
 		s.Close()
-		ans := s.submit(t.Context(), &envelope{Body: struct {
-			Action *action        `json:"action"`
-			Cancel *cancelRequest `json:"cancel"`
-		}{Action: &action{ID: "act_1", CapabilityID: "cap:hermes_agent:demo:chat_stream", Input: json.RawMessage(`{"prompt":"x"}`)}}})
+		ans := s.submit(t.Context(), &envelope{Body: messageBody{Action: &action{ID: "act_1", CapabilityID: "cap:hermes_agent:demo:chat_stream", Input: json.RawMessage(`{"prompt":"x"}`)}}})
 		if !ans.gone || s.Executions("act_1") != 0 {
 			t.Errorf("got %+v", ans)
 		}

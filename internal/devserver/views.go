@@ -171,6 +171,7 @@ func (st *store) result(actionID string) (actionResult, *protocolError) {
 type listFilter struct {
 	state, capability, session, principal string
 	impossible                            bool // a filter no record here can meet
+	caller                                caller
 	withResults                           bool
 	offset, limit                         int
 }
@@ -210,8 +211,9 @@ func (st *store) list(f listFilter) actionList {
 }
 
 func (st *store) selects(f listFilter, id string, rec *record) bool {
-	return (f.state == "" || f.state == st.stateOf(id, false)) &&
+	own := rec.run.caller == f.caller.principal || f.caller.hasAny("action", "read")
+	return own && (f.state == "" || f.state == st.stateOf(id, false)) &&
 		(f.capability == "" || f.capability == rec.run.action.CapabilityID) &&
 		(f.session == "" || f.session == rec.run.sessionID) &&
-		(f.principal == "" || f.principal == st.caller.ID)
+		(f.principal == "" || f.principal == rec.run.caller.ID)
 }

@@ -14,12 +14,13 @@ type principal struct {
 	Kind string `json:"kind"`
 }
 
-// The two parties every answer speaks of: the daemon itself, and the one
-// principal that its static bearer token is bound to. Without a token, callers
-// are the daemon's own agent.
+// The parties every answer speaks of: the daemon itself, and the principals that
+// its two static bearer tokens are bound to. Without a token, callers are the
+// daemon's own agent.
 var (
-	daemonPrincipal = principal{ID: "agent:getaip:server:local", Kind: "agent"}
-	edgePrincipal   = principal{ID: "service:getaip:server:http-edge", Kind: "service"}
+	daemonPrincipal   = principal{ID: "agent:getaip:server:local", Kind: "agent"}
+	edgePrincipal     = principal{ID: "service:getaip:server:http-edge", Kind: "service"}
+	approverPrincipal = principal{ID: "human:getaip:server:approver", Kind: "human"}
 )
 
 // protocolError is the ProtocolError object.
@@ -134,6 +135,8 @@ type event struct {
 
 // timestamp is a typed time field: RFC 3339 in UTC with suffix Z.
 type timestamp time.Time
+
+func (t timestamp) time() time.Time { return time.Time(t) }
 
 func (t timestamp) MarshalJSON() ([]byte, error) {
 	return time.Time(t).UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`), nil
