@@ -94,7 +94,7 @@ func (r *run) runServe(ctx context.Context, o *serveOptions) error {
 		return usageError("usage.speed", "--speed cannot be negative").WithHint("write --speed 4 for four times as fast, or --speed 0 for no pauses")
 	}
 	if o.approvalTTL <= 0 {
-		return usageError("usage.approval-ttl", "--approval-ttl must be above 0")
+		return usageError("usage.approval-ttl", "--approval-ttl must be above 0").WithHint("write --approval-ttl 30s for half a minute")
 	}
 	server, err := startDaemon(ctx, daemonOptions{
 		listen: o.listen, tokenOut: o.tokenOut, approverOut: o.approverOut, approver: true, prefix: o.prefix,
