@@ -107,7 +107,8 @@ func TestCrowdOnANewStateFolder(t *testing.T) {
 			t.Errorf("process %d wrote %q, another one %q", i, got.out, text)
 		}
 	}
-	if dead < dying/2+1 || settled != size-dead {
+	// A victim may end before the signal reaches it; in a small crowd all may.
+	if size >= 100 && dead < dying/2+1 || settled != size-dead {
 		t.Errorf("of %d processes %d were killed and %d settled; about %d were to die", size, dead, settled, dying)
 	}
 	h.wantSound()

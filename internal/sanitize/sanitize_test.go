@@ -2,6 +2,7 @@ package sanitize
 
 import (
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +124,13 @@ func TestDuration(t *testing.T) {
 // Each line of testdata/misuse that ends in a "want" comment has to be refused
 // by the compiler with that message, and no other line may be.
 func TestOnlyCleanedTextCompiles(t *testing.T) {
+	if build.Default.GOROOT == "" { // left out by -trimpath
+		out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build.Default.GOROOT = strings.TrimSpace(string(out))
+	}
 	const path = "github.com/aipctl/aipctl/internal/sanitize"
 	fset := token.NewFileSet()
 	source := importer.ForCompiler(fset, "source", nil)
