@@ -207,6 +207,9 @@ func chunkID(block []byte) string {
 // TestModelFindsPlantedBugs is the test of the test: each bug has to be found
 // within two thousand seeds, on a seed that is sound without it.
 func TestModelFindsPlantedBugs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tests the model, by many more of its runs")
+	}
 	learn(t)
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {

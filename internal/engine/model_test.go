@@ -123,14 +123,18 @@ func bubbles(stacks string) string {
 func TestModel(t *testing.T) {
 	learn(t)
 	hits := newTally()
-	shards := min(runtime.GOMAXPROCS(0), *modelSeeds)
+	seeds := *modelSeeds
+	if testing.Short() {
+		seeds = min(seeds, 60)
+	}
+	shards := min(runtime.GOMAXPROCS(0), seeds)
 	t.Run("seeds", func(t *testing.T) {
 		for shard := range shards {
 			t.Run(fmt.Sprintf("shard %d", shard), func(t *testing.T) {
 				t.Parallel()
 				scratch := filepath.Join(t.TempDir(), "state.jsonl")
 				failed := 0
-				for i := shard; i < *modelSeeds && failed < 10; i += shards {
+				for i := shard; i < seeds && failed < 10; i += shards {
 					_ = os.Remove(scratch)
 					w := run(t, *modelStart+uint64(i), scratch, nil)
 					hits.add(w.bitten)
@@ -144,8 +148,8 @@ func TestModel(t *testing.T) {
 	})
 	var table strings.Builder
 	leastFault, leastPhase := hits.print(&table)
-	t.Logf("%d seeds from %d; in how many of them each fault bit, and when:\n%s", *modelSeeds, *modelStart, table.String())
-	if *modelSeeds >= 10_000 && min(leastFault, leastPhase) < 100 {
+	t.Logf("%d seeds from %d; in how many of them each fault bit, and when:\n%s", seeds, *modelStart, table.String())
+	if seeds >= 10_000 && min(leastFault, leastPhase) < 100 {
 		t.Errorf("some fault bit in %d seeds and some phase was met in %d, want each in 100 at least", leastFault, leastPhase)
 	}
 }
