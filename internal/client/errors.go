@@ -33,6 +33,9 @@ type TransportError struct {
 // Error implements error.
 func (e *TransportError) Error() string { return e.What }
 
+// Reason is what the follower of a stream, which knows no client, tells of it.
+func (e *TransportError) Reason() string { return e.What }
+
 // Unwrap gives the cause to errors.Is.
 func (e *TransportError) Unwrap() error { return e.Err }
 

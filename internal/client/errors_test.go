@@ -58,6 +58,15 @@ func TestReasonsAreOurOwnWords(t *testing.T) {
 	}
 }
 
+// The follower asks for the words by this method alone.
+func TestTransportErrorHasAReason(t *testing.T) {
+	var err error = transportError(t.Context(), io.EOF, false)
+	told, ok := err.(interface{ Reason() string })
+	if !ok || told.Reason() != "the connection was closed without an answer" {
+		t.Errorf("%T tells %v", err, told)
+	}
+}
+
 func TestWhyARequestWasStopped(t *testing.T) {
 	for want, cause := range map[string]error{
 		"stopped: the time to wait ran out": context.DeadlineExceeded,

@@ -76,6 +76,12 @@ func TestFollower(t *testing.T) {
 			asked: []string{`follow "" at 0s`, `follow "c_1" at 500ms`},
 		},
 		{
+			rule:  "a lost connection is told in the words of the client, where it has some",
+			src:   source{conns: []conn{{refuse: toldError{}}, stream(chunkFrame(0, "a"), terminalFrame("c_1"))}},
+			items: []string{"lost 1 after 500ms: the connection was refused (not opened)", "opened 2", "chunk 0 follow", "cursor c_1 last 0", "terminal"},
+			asked: []string{`follow "" at 0s`, `follow "" at 500ms`},
+		},
+		{
 			rule:  "a sticky id is not the terminal frame's own",
 			src:   source{conns: []conn{stream(chunkFrame(0, "a"), "event: aip.stream.terminal\ndata: {\"terminal\":true}\n\n")}},
 			items: []string{"opened 1", "chunk 0 follow", "terminal"},
@@ -429,3 +435,9 @@ func (s querySpy) Follow(_ context.Context, q aip.EventsQuery) (io.ReadCloser, e
 func (querySpy) Page(context.Context, aip.EventsQuery, aip.Decoding) (*aip.EventsPage, error) {
 	return nil, errors.New("no page was to be read")
 }
+
+// toldError is an error of the client that has words for a person.
+type toldError struct{}
+
+func (toldError) Error() string  { return "dial tcp 127.0.0.1:1: connect: ECONNREFUSED" }
+func (toldError) Reason() string { return "the connection was refused" }
