@@ -209,6 +209,17 @@ func TestSummarySaysWhatIsNotKnown(t *testing.T) {
 		"verdict: failed, as recorded (exit 5); finish stop; tokens not reported; first text 1.0s; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
 			o.Verdict, o.ExitCode, o.Recorded, o.Usage = "failed", 5, true, jsontext.Value(`"many"`)
 		},
+		"verdict: pending (exit 8); it waits for a human; code policy.x; approval appr_1; no text; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
+			o.Verdict, o.ExitCode, o.Reason, o.ErrorCode, o.ApprovalID = "pending", 8, "it waits for a human", "policy.x", "appr_1"
+			o.FinishReason, o.Usage, o.FirstTextMS, o.TextBytes = "", nil, nil, 0
+		},
+		"verdict: rejected (exit 12); refused with schema.x; no text; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
+			o.Verdict, o.ExitCode, o.Reason, o.ErrorCode = "rejected", 12, "refused with schema.x", "schema.x"
+			o.FinishReason, o.Usage, o.FirstTextMS, o.TextBytes = "", nil, nil, 0
+		},
+		"verdict: cancelled (exit 6); finish stop; tokens 31 in, 9 out; first text 1.0s; total 6.2s; reconnects 0; warnings 0": func(o *verdict.Outcome) {
+			o.Verdict, o.ExitCode = "cancelled", 6
+		},
 	} {
 		if got := summary(outcome(edit)).String(); got != want {
 			t.Errorf("%q, want %q", got, want)

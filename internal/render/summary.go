@@ -1,7 +1,10 @@
 package render
 
 import (
+	"strings"
+
 	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,14 +26,23 @@ func summary(o *verdict.Outcome) sanitize.Text {
 	if o.Reason != "" {
 		add(sanitize.LineMax(o.Reason, reasonMax))
 	}
-	if o.ErrorCode != "" {
+	if o.ErrorCode != "" && !strings.Contains(o.Reason, o.ErrorCode) {
 		add(sanitize.Format("code %s", sanitize.LineMax(o.ErrorCode, idMax)))
 	}
 	if o.ApprovalID != "" {
 		add(sanitize.Format("approval %s", sanitize.LineMax(o.ApprovalID, idMax)))
 	}
-	add(finish(o))
-	add(tokens(o.Usage))
+	// An action that was not let run, or not to its end, is not asked for them.
+	if f := finish(o); !f.IsEmpty() {
+		add(f)
+	} else if ran(o) {
+		add(sanitize.Static("finish none"))
+	}
+	if t := tokens(o.Usage); !t.IsEmpty() {
+		add(t)
+	} else if ran(o) {
+		add(sanitize.Static("tokens not reported"))
+	}
 	switch {
 	case o.FirstTextMS != nil:
 		add(sanitize.Format("first text %s", millis(*o.FirstTextMS)))
@@ -43,25 +55,34 @@ func summary(o *verdict.Outcome) sanitize.Text {
 	return sanitize.Join("; ", parts...)
 }
 
-// finish is the provider's own word for the end.
+// ran reports whether the verdict is one of an action that came to its end.
+func ran(o *verdict.Outcome) bool {
+	switch o.Verdict {
+	case fault.Pending.String(), fault.Cancelled.String(), fault.Rejected.String(),
+		fault.Auth.String(), fault.NotFound.String(), fault.Unavailable.String():
+		return false
+	}
+	return true
+}
+
+// finish is the provider's own word for the end; empty for none.
 func finish(o *verdict.Outcome) sanitize.Text {
 	switch {
 	case o.FinishReason != "":
 		return sanitize.Format("finish %s", sanitize.LineMax(o.FinishReason, nameMax))
 	case o.ProviderStatus != "":
 		return sanitize.Format("finish %s", sanitize.LineMax(o.ProviderStatus, nameMax))
-	default:
-		return sanitize.Static("finish none")
 	}
+	return sanitize.Text{}
 }
 
-// tokens reads the count of the provider, digit for digit. Chat and Responses
-// have different names for it.
+// tokens reads the count of the provider, digit for digit; it is empty where
+// there is none. Chat and Responses have different names for it.
 func tokens(usage jsontext.Value) sanitize.Text {
 	in := count(usage, "prompt_tokens", "input_tokens")
 	out := count(usage, "completion_tokens", "output_tokens")
 	if in.IsEmpty() && out.IsEmpty() {
-		return sanitize.Static("tokens not reported")
+		return sanitize.Text{}
 	}
 	unknown := sanitize.Static("?")
 	if in.IsEmpty() {

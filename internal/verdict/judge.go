@@ -111,10 +111,16 @@ func (j *judge) read(r Reading, why string) {
 	j.reasons = append(j.reasons, why)
 }
 
-// settle takes the strongest reading and orders the reasons by it.
+// settle takes the strongest reading and orders the reasons by it. Of an action
+// that was not let run, or not to its end, nobody expects the evidence of an
+// end: that it is missing stands in the checks and is no reason.
 func (j *judge) settle() Judgement {
 	j.out.Verdict = strongest(j.readings)
+	cut := slices.Contains([]Reading{fault.Pending, fault.Auth, fault.NotFound, fault.Rejected, fault.Cancelled}, j.out.Verdict)
 	for _, p := range precedence {
+		if cut && p == fault.Incomplete {
+			continue
+		}
 		for i, r := range j.readings {
 			if r == p && r != fault.Accepted {
 				j.out.Reasons = append(j.out.Reasons, j.reasons[i])

@@ -277,6 +277,27 @@ func TestReasonsNameTheDecidingOneFirst(t *testing.T) {
 	}
 }
 
+// Whoever cancels an action does not ask why it has no finish.
+func TestWhatDidNotRunToItsEndMissesNothing(t *testing.T) {
+	for status, want := range map[string]struct {
+		verdict Reading
+		reason  string
+	}{
+		aip.StatusCancelled:       {fault.Cancelled, "the action was cancelled"},
+		aip.StatusPendingApproval: {fault.Pending, "the action waits for a human"},
+	} {
+		ev := chat()
+		ev.Result = &aip.ActionResult{Status: status}
+		j := expect(t, ev, want.verdict)
+		if !slices.Equal(j.Reasons, []string{want.reason}) {
+			t.Errorf("%s: reasons %q, want %q alone", status, j.Reasons, want.reason)
+		}
+		if j.Checks.FinishReason != Missing {
+			t.Errorf("%s: the check finish_reason is %s", status, j.Checks.FinishReason)
+		}
+	}
+}
+
 func TestTheReasonOfAFailureNamesItsCode(t *testing.T) {
 	for code, want := range map[string]string{"example.never_seen": "the action failed with example.never_seen", "": "the action failed"} {
 		ev := failed(chat(goodChat...), &aip.ProtocolError{Code: code, Message: "canary"})
