@@ -89,7 +89,7 @@ var rooms = map[string]room{
 	"internal/sanitize":   {outside: []string{uax29}, pure: true},
 
 	"internal/devserver": {},
-	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer}},
+	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer, width}},
 
 	"internal/aiptest/faults": {},
 

@@ -3,229 +3,14 @@ package render
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/transcript"
-	"github.com/clipperhouse/displaywidth"
 )
-
-// screen is a terminal that both streams write to. It knows what a text
-// terminal does with characters, line ends, carriage returns and the few
-// escapes of ours, and it remembers which stream wrote each cell.
-type screen struct {
-	width    int
-	rewraps  bool // wraps its lines anew when the width changes; else it cuts them
-	rows     []line
-	row, col int
-	escape   string // what has come of an escape
-	escapes  int    // those that move or erase
-	faults   []string
-}
-
-// line is one row of a screen.
-type line struct {
-	cells []cell
-	wraps bool // the next row goes on with it
-}
-
-type cell struct {
-	r    rune
-	from string // the stream; empty for a blank
-}
-
-func newScreen(width int) *screen { return &screen{width: width, rows: []line{{}}} }
-
-// stream is one way to the screen.
-type stream struct {
-	*screen
-	name string
-	log  strings.Builder
-}
-
-func (s *stream) Write(p []byte) (int, error) {
-	s.log.Write(p)
-	for _, r := range string(p) {
-		s.put(s.name, r)
-	}
-	return len(p), nil
-}
-
-// Stat tells that both streams lead to the same place.
-func (s *stream) Stat() (os.FileInfo, error) { return os.Stat(".") }
-
-func (s *screen) fault(format string, args ...any) {
-	s.faults = append(s.faults, fmt.Sprintf(format, args...)+fmt.Sprintf(" at %d:%d", s.row, s.col))
-}
-
-func (s *screen) put(from string, r rune) {
-	if s.escape != "" || r == '\x1b' {
-		s.escape += string(r)
-		if len(s.escape) > 2 && r >= 0x40 {
-			s.act(from, s.escape)
-			s.escape = ""
-		}
-		return
-	}
-	switch r {
-	case '\n':
-		s.down(false)
-		return
-	case '\r':
-		s.col = 0
-		return
-	}
-	w := displaywidth.Rune(r)
-	if s.col+w > s.width {
-		s.down(true)
-	}
-	for range w {
-		row := &s.rows[s.row]
-		for len(row.cells) <= s.col {
-			row.cells = append(row.cells, cell{r: ' '})
-		}
-		was := &row.cells[s.col]
-		if was.from == "stdout" {
-			s.fault("%s writes %q over the text %q", from, r, was.r)
-		}
-		if from == "stdout" && was.from != "" {
-			s.fault("the text %q meets %q of %s", r, was.r, was.from)
-		}
-		now := cell{r: r, from: from}
-		if r == ' ' && from == "stderr" {
-			now.from = ""
-		}
-		*was = now
-		s.col++
-		r = 0 // the second cell of a wide character
-	}
-}
-
-func (s *screen) act(from, escape string) {
-	switch {
-	case strings.HasSuffix(escape, "m"): // a colour
-	case escape == cursorUp:
-		s.escapes++
-		if s.row == 0 {
-			s.fault("%s goes above the screen", from)
-			return
-		}
-		s.row--
-	case escape == eraseBelow:
-		s.escapes++
-		for i := s.row; i < len(s.rows); i++ {
-			cells := s.rows[i].cells
-			if i == s.row {
-				cells = cells[min(s.col, len(cells)):]
-			}
-			for j := range cells {
-				if cells[j].from == "stdout" {
-					s.fault("%s erases the text %q", from, cells[j].r)
-				}
-				cells[j] = cell{r: ' '}
-			}
-		}
-	default:
-		s.fault("%s sends %q", from, escape)
-	}
-}
-
-// down goes to the next line, which may be there already. It only carries on
-// the line above where that was full.
-func (s *screen) down(full bool) {
-	s.rows[s.row].wraps = full
-	s.row++
-	s.col = 0
-	if s.row == len(s.rows) {
-		s.rows = append(s.rows, line{})
-	}
-}
-
-// resize gives the terminal another width.
-func (s *screen) resize(width int) {
-	s.width = width
-	if !s.rewraps {
-		for i := range s.rows {
-			s.rows[i].cells = s.rows[i].cells[:min(width, len(s.rows[i].cells))]
-		}
-		s.col = min(s.col, width) // what the user then sees of his own resizing is not ours
-		return
-	}
-	old, row, col := s.rows, s.row, s.col
-	s.rows = nil
-	for i := 0; i < len(old); {
-		var whole []cell
-		at := -1 // of the cursor
-		for {
-			if i == row {
-				at = len(whole) + col
-			}
-			whole = append(whole, old[i].cells...)
-			i++
-			if !old[i-1].wraps || i == len(old) {
-				break
-			}
-		}
-		s.rows = append(s.rows, line{})
-		for n, c := range whole {
-			wide := c.r != 0 && n+1 < len(whole) && whole[n+1].r == 0
-			last := &s.rows[len(s.rows)-1]
-			if len(last.cells) == width || wide && len(last.cells) == width-1 {
-				last.wraps = true
-				s.rows = append(s.rows, line{})
-				last = &s.rows[len(s.rows)-1]
-			}
-			if n == at {
-				s.row, s.col = len(s.rows)-1, len(last.cells)
-			}
-			last.cells = append(last.cells, c)
-		}
-		if at >= len(whole) {
-			s.row, s.col = len(s.rows)-1, min(len(s.rows[len(s.rows)-1].cells)+at-len(whole), width)
-		}
-	}
-}
-
-// shown is the screen as it is read, without blanks at the ends.
-func (s *screen) shown() string {
-	var b strings.Builder
-	for _, row := range s.rows {
-		var l strings.Builder
-		for _, c := range row.cells {
-			if c.r != 0 {
-				l.WriteRune(c.r)
-			}
-		}
-		if row.wraps {
-			b.WriteString(l.String())
-			continue
-		}
-		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
-	}
-	return strings.TrimRight(b.String(), "\n") + "\n"
-}
-
-// text is what one stream has on the screen, without blanks and line ends,
-// and whether any line belongs to both.
-func (s *screen) text(from string) (shown string, shared bool) {
-	var b strings.Builder
-	for _, row := range s.rows {
-		owners := map[string]bool{}
-		for _, c := range row.cells {
-			if c.from != "" {
-				owners[c.from] = true
-			}
-			if c.from == from && c.r != 0 && c.r != ' ' {
-				b.WriteRune(c.r)
-			}
-		}
-		shared = shared || len(owners) > 1
-	}
-	return b.String(), shared
-}
 
 func squeeze(s string) string {
 	return strings.NewReplacer(" ", "", "\n", "").Replace(s)
@@ -273,12 +58,12 @@ func TestScreenIsNeverTorn(t *testing.T) {
 func tear(t *testing.T, k kind, seed uint64) {
 	words := []string{"a", "word ", "two words", "\n", "line\n", "\n\n", "\u6f22\u5b57", "a much longer piece of text that fills a whole line or more ", "\u65e5\u672c\n", " ", "x\ny"}
 	rng := rand.New(rand.NewPCG(seed, 7))
-	scr := newScreen(12 + rng.IntN(70))
-	scr.rewraps = k.rewraps
-	out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+	scr := aiptest.NewScreen(12 + rng.IntN(70))
+	scr.Rewraps = k.rewraps
+	out, errs := scr.Stream("stdout"), scr.Stream("stderr")
 	o := terminal()
 	o.Stdout, o.Stderr, o.Color, o.Env = out, errs, k.color, k.env()
-	o.Width = func() int { return scr.width }
+	o.Width = func() int { return scr.Width }
 	g := newRig(t, o)
 	g.identity()
 	seq := uint64(0)
@@ -305,32 +90,32 @@ func tear(t *testing.T, k kind, seed uint64) {
 		case 7:
 			g.ok(g.r.Warning(record.Warning{Message: "a warning"}))
 		case 8:
-			scr.resize(12 + rng.IntN(70))
+			scr.Resize(12 + rng.IntN(70))
 		}
 	}
 	g.outcome(nil)
-	if len(scr.faults) > 0 {
-		t.Error(strings.Join(scr.faults, "\n"))
+	if len(scr.Faults) > 0 {
+		t.Error(strings.Join(scr.Faults, "\n"))
 	}
-	shown, shared := scr.text("stdout")
+	shown, shared := scr.Text("stdout")
 	if want := squeeze(said.String()); shown != want && (!k.resizes || k.rewraps) {
 		t.Errorf("the screen shows the answer %q, want %q", shown, want)
 	}
 	if shared {
 		t.Error("a line is shared")
 	}
-	if got, want := squeeze(out.log.String()), squeeze(said.String()); got != want {
+	if got, want := squeeze(out.Log.String()), squeeze(said.String()); got != want {
 		t.Errorf("stdout has %q, want %q", got, want)
 	}
 	// A terminal that wraps a long status line when it gets narrower keeps some
 	// of it where the cursor cannot be moved.
-	if ours, _ := scr.text("stderr"); strings.Contains(ours, "reconnecting") && (!k.rewraps || k.color == ColorAlways) {
+	if ours, _ := scr.Text("stderr"); strings.Contains(ours, "reconnecting") && (!k.rewraps || k.color == ColorAlways) {
 		t.Errorf("a status line stays: %q", ours)
 	}
-	if k.color == ColorNever && strings.Contains(errs.log.String(), "\x1b") || strings.ContainsAny(out.log.String(), "\r\x1b") {
+	if k.color == ColorNever && strings.Contains(errs.Log.String(), "\x1b") || strings.ContainsAny(out.Log.String(), "\r\x1b") {
 		t.Error("escapes where none may be")
 	}
-	if k.color == ColorAlways && scr.escapes == 0 && seed == 0 {
+	if k.color == ColorAlways && scr.Escapes == 0 && seed == 0 {
 		t.Error("the cursor was never moved")
 	}
 }
@@ -347,8 +132,8 @@ func TestNoEmptyLineAfterALineThatWasEnded(t *testing.T) {
 		"without":     {ColorNever, "First.\ntool t running\n\n\nSecond.\nwarning: w\n\nverdict: accepted;"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scr := newScreen(80)
-			out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+			scr := aiptest.NewScreen(80)
+			out, errs := scr.Stream("stdout"), scr.Stream("stderr")
 			o := terminal()
 			o.Stdout, o.Stderr, o.Color, o.Width = out, errs, tt.color, func() int { return 80 }
 			g := newRig(t, o)
@@ -359,10 +144,10 @@ func TestNoEmptyLineAfterALineThatWasEnded(t *testing.T) {
 			g.deliver(2, transcript.Text{Text: "\n\nSecond."})
 			g.ok(g.r.Warning(record.Warning{Message: "w"}))
 			g.outcome(nil)
-			if got := scr.shown(); !strings.HasPrefix(got, tt.want) || len(scr.faults) > 0 {
-				t.Errorf("the screen shows\n%s\nwant\n%s\nfaults %q", got, tt.want, scr.faults)
+			if got := scr.Shown(); !strings.HasPrefix(got, tt.want) || len(scr.Faults) > 0 {
+				t.Errorf("the screen shows\n%s\nwant\n%s\nfaults %q", got, tt.want, scr.Faults)
 			}
-			if got := out.log.String(); got != "First.\n\nSecond.\n" {
+			if got := out.Log.String(); got != "First.\n\nSecond.\n" {
 				t.Errorf("stdout %q", got)
 			}
 		})
@@ -383,8 +168,8 @@ func TestStatusLineBelowALineOfTextThatStands(t *testing.T) {
 		"trouble with a wait ahead": {record.State{State: record.StateReconnecting, Attempt: 1, WaitMS: 7500, Reason: "r"}, 2 * time.Second, "half a\n2s reconnecting, attempt 1 in 6s: r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scr := newScreen(60)
-			out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+			scr := aiptest.NewScreen(60)
+			out, errs := scr.Stream("stdout"), scr.Stream("stderr")
 			o := terminal()
 			o.Stdout, o.Stderr, o.Width = out, errs, func() int { return 60 }
 			g := newRig(t, o)
@@ -394,16 +179,16 @@ func TestStatusLineBelowALineOfTextThatStands(t *testing.T) {
 				g.wait(time.Second)
 				g.r.Tick(g.clock)
 			}
-			if got := strings.TrimRight(scr.shown(), " \n"); got != strings.TrimRight(tt.want, " \n") {
+			if got := strings.TrimRight(scr.Shown(), " \n"); got != strings.TrimRight(tt.want, " \n") {
 				t.Errorf("the screen shows %q, want %q", got, tt.want)
 			}
 			g.deliver(1, transcript.Text{Text: "line"})
 			g.ok(g.r.Close())
-			if len(scr.faults) > 0 || out.log.String() != "half a line\n" {
-				t.Errorf("faults %q, stdout %q", scr.faults, out.log.String())
+			if len(scr.Faults) > 0 || out.Log.String() != "half a line\n" {
+				t.Errorf("faults %q, stdout %q", scr.Faults, out.Log.String())
 			}
-			if strings.Contains(scr.shown(), "ing") {
-				t.Errorf("the status line stays: %q", scr.shown())
+			if strings.Contains(scr.Shown(), "ing") {
+				t.Errorf("the status line stays: %q", scr.Shown())
 			}
 		})
 	}
@@ -439,19 +224,19 @@ func TestStatusLineNamesTheToolsThatRun(t *testing.T) {
 
 // The screen of these tests sees what it is there for.
 func TestScreenSeesATornLine(t *testing.T) {
-	scr := newScreen(20)
-	out, errs := &stream{screen: scr, name: "stdout"}, &stream{screen: scr, name: "stderr"}
+	scr := aiptest.NewScreen(20)
+	out, errs := scr.Stream("stdout"), scr.Stream("stderr")
 	fmt.Fprint(errs, "\rstatus\r")
 	fmt.Fprint(out, "text")
-	if len(scr.faults) != 4 {
-		t.Errorf("text over a status line: %q", scr.faults)
+	if len(scr.Faults) != 4 {
+		t.Errorf("text over a status line: %q", scr.Faults)
 	}
-	if _, shared := scr.text("stdout"); !shared {
+	if _, shared := scr.Text("stdout"); !shared {
 		t.Error("a shared line was not seen")
 	}
 	fmt.Fprint(errs, "\rstat")
-	if len(scr.faults) != 8 {
-		t.Errorf("a status line over text: %q", scr.faults)
+	if len(scr.Faults) != 8 {
+		t.Errorf("a status line over text: %q", scr.Faults)
 	}
 }
 
