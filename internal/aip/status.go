@@ -37,18 +37,18 @@ func TerminalState(s string) bool {
 // ActionStatus is the durable view of one action. Times are RFC 3339 as
 // written; retry and lease are free JSON.
 type ActionStatus struct {
-	ActionID     string         `json:"action_id"`
-	CapabilityID string         `json:"capability_id,omitempty"`
-	State        string         `json:"state"`
-	QueuedState  string         `json:"queued_state,omitempty"`
-	ResultStatus string         `json:"result_status,omitempty"`
-	ApprovalID   string         `json:"approval_id,omitempty"`
-	StartedAt    string         `json:"started_at,omitempty"` // the end of the run for sync and streaming actions
-	UpdatedAt    string         `json:"updated_at,omitempty"` // now, when nothing is stored
-	CompletedAt  string         `json:"completed_at,omitempty"`
-	Retry        jsontext.Value `json:"retry,omitempty"`
-	Lease        jsontext.Value `json:"lease,omitempty"`
-	Error        *ProtocolError `json:"-"` // of a result that came along
+	ActionID     string         `json:"action_id"`               // the action's id at its daemon
+	CapabilityID string         `json:"capability_id,omitempty"` // what it runs
+	State        string         `json:"state"`                   // its lifecycle state; unknown proves nothing
+	QueuedState  string         `json:"queued_state,omitempty"`  // of an action in the daemon's queue
+	ResultStatus string         `json:"result_status,omitempty"` // status of the stored result
+	ApprovalID   string         `json:"approval_id,omitempty"`   // the approval it waits or waited for
+	StartedAt    string         `json:"started_at,omitempty"`    // the end of the run for sync and streaming actions
+	UpdatedAt    string         `json:"updated_at,omitempty"`    // now, when nothing is stored
+	CompletedAt  string         `json:"completed_at,omitempty"`  // when it ended
+	Retry        jsontext.Value `json:"retry,omitempty"`         // attempts of the daemon's queue, without messages of errors
+	Lease        jsontext.Value `json:"lease,omitempty"`         // of the worker that runs it
+	Error        *ProtocolError `json:"-"`                       // of a result that came along
 }
 
 // DecodeStatus reads the answer of the status route.

@@ -3,6 +3,7 @@ package aiptest
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,17 +25,25 @@ func Testdata(t testing.TB, elem ...string) string {
 // ModuleRoot returns the folder of go.mod above the test's working directory.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	dir, err := moduleRoot()
 	if err != nil {
 		t.Fatalf("module root: %v", err)
 	}
+	return dir
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+			return dir, nil
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			t.Fatal("module root: no go.mod above the working directory")
+			return "", errors.New("no go.mod above the working directory")
 		}
 		dir = up
 	}

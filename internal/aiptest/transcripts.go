@@ -32,7 +32,8 @@ func Main(m *testing.M, programs map[string]func()) {
 // Beside testscript's own verbs there are:
 //
 //	exits N CMD [ARG…]     runs CMD and fails unless its exit code is exactly N;
-//	                       a process that a signal killed has 128 plus its number
+//	                       a process that a signal killed has 128 plus its number;
+//	                       records that were asked for must be as docs/schema says
 //	state FILE             prints the records of a state file without id and at
 //	json FIELD FILE        prints FIELD (dots go deeper: checks.0.name) of each
 //	                       JSON object in FILE that has it; strings as they are,
@@ -109,6 +110,13 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	if asksForRecords(args) {
+		all, err := recordSchemas()
+		ts.Check(err)
+		for line := range strings.Lines(ts.ReadFile("stdout") + ts.ReadFile("stderr")) {
+			ts.Check(all.check(line))
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ const (
 	flock   = "github.com/gofrs/flock"
 	uuid    = "github.com/google/uuid"
 	gojq    = "github.com/itchyny/gojq"
+	schema  = "github.com/google/jsonschema-go"
 	jsonExp = "github.com/go-json-experiment/json"
 	gointer = "github.com/rogpeppe/go-internal"
 )
@@ -85,11 +86,11 @@ var rooms = map[string]room{
 	"internal/transcript": {inside: []string{"aip"}, outside: []string{jsonExp}, pure: true},
 	"internal/hermes":     {inside: []string{"aip", "transcript"}, outside: []string{jsonExp}, pure: true},
 	"internal/verdict":    {inside: []string{"aip", "fault", "transcript"}, outside: []string{jsonExp}, pure: true},
-	"internal/record":     {inside: []string{"transcript"}, outside: []string{jsonExp}, pure: true},
+	"internal/record":     {inside: []string{"aip", "transcript"}, outside: []string{jsonExp}, pure: true},
 	"internal/sanitize":   {outside: []string{uax29}, pure: true},
 
 	"internal/devserver": {},
-	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer, width}},
+	"internal/aiptest":   {inside: []string{"devserver"}, outside: []string{gointer, schema, width}},
 
 	"internal/aiptest/faults": {},
 

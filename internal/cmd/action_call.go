@@ -11,6 +11,7 @@ import (
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
+	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/state"
@@ -166,10 +167,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	}
 	said := append(warnings("input", facts.warnings), k.warnings()...)
 	if o.dryRun {
-		for _, w := range said {
-			out.Note(sanitize.Format("warning: %s", sanitize.Line(w.Message)))
-		}
-		return r.dryRun(out, p)
+		return r.dryRun(out, p, said)
 	}
 	cfg := r.config(d, out, k, p.plan.Action.ID, true)
 	cfg.RequiredTools, cfg.FailOnWarning = o.tools, o.failOnWarn
@@ -318,19 +316,33 @@ func (r *run) completeIntent(p *prepared, d *daemon, facts *inputFacts) {
 	}
 }
 
+// dryRunRecord is what a call would have submitted.
+type dryRunRecord struct {
+	record.Head
+	ActionID string            `json:"action_id"`          // a minted one is another in the next call
+	Envelope jsontext.Value    `json:"envelope"`           // with the length of each string of the input in its place
+	Warnings []verdict.Warning `json:"warnings,omitempty"` // about the input and the state file
+}
+
 // dryRun prints the envelope without the words of the input.
-func (r *run) dryRun(out *render.Renderer, p *prepared) error {
+func (r *run) dryRun(out *render.Renderer, p *prepared, said []verdict.Warning) error {
 	a := p.plan.Action
 	a.Input = redactInput(a.Input)
 	envelope, err := a.Envelope("msg_dry_run", r.Now())
 	if err != nil {
 		return fault.New(fault.Internal, "dry_run", "the envelope cannot be built")
 	}
-	_, err = fmt.Fprintf(r.Stdout, "%s\n", envelope)
-	if err != nil {
-		return fault.New(fault.Output, "output.write", "stdout could not be written in full")
+	for _, w := range said {
+		out.Note(sanitize.Format("warning: %s", sanitize.Line(w.Message)))
 	}
-	return nil
+	if err := out.Record(dryRunRecord{Head: record.NewHead("dry_run"), ActionID: a.ID, Envelope: envelope, Warnings: said}); err != nil {
+		return err
+	}
+	line, err := render.Marshal(jsontext.Value(envelope))
+	if err != nil {
+		return err
+	}
+	return out.Line(sanitize.Line(strings.TrimSuffix(string(line), "\n")))
 }
 
 // redactInput keeps the shape of an input: names, and how long each string

@@ -54,12 +54,13 @@ func newDemoCmd(r *run) *cobra.Command {
 	return c
 }
 
+// scenarioRecord is one scenario of the development daemon.
 type scenarioRecord struct {
 	record.Head
-	Name       string `json:"name"`
-	Capability string `json:"capability_id"`
-	Operation  string `json:"operation"`
-	Summary    string `json:"summary"`
+	Name       string `json:"name"`          // for --scenario
+	Capability string `json:"capability_id"` // what to call to play it
+	Operation  string `json:"operation"`     // the last part of the capability id
+	Summary    string `json:"summary"`       // what it shows
 }
 
 func (r *run) listScenarios() error {

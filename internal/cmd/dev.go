@@ -76,17 +76,17 @@ tokens.`,
 // serveRecord says where the daemon is and which token belongs to whom.
 type serveRecord struct {
 	record.Head
-	URL               string    `json:"url"`
-	TokenFile         string    `json:"token_file"`
-	Principal         principal `json:"principal"`
-	ApproverTokenFile string    `json:"approver_token_file"`
-	Approver          principal `json:"approver"`
+	URL               string    `json:"url"`                 // the daemon, a path prefix included
+	TokenFile         string    `json:"token_file"`          // owner-only file with the requester's token
+	Principal         principal `json:"principal"`           // the requester
+	ApproverTokenFile string    `json:"approver_token_file"` // owner-only file with the approver's token
+	Approver          principal `json:"approver"`            // who may decide on approvals
 }
 
 // principal names a party of the protocol in a record.
 type principal struct {
-	ID   string `json:"id"`
-	Kind string `json:"kind"`
+	ID   string `json:"id"`   // of the principal
+	Kind string `json:"kind"` // user, service, or another word of the protocol
 }
 
 func (r *run) runServe(ctx context.Context, o *serveOptions) error {

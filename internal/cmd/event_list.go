@@ -24,9 +24,9 @@ func eventLine(e record.Event) sanitize.Text {
 // eventDocument is the one document of action events -o json.
 type eventDocument struct {
 	record.Head
-	ActionID string         `json:"action_id"`
-	Events   []record.Event `json:"events"`
-	Chunks   []record.Chunk `json:"chunks,omitempty"`
+	ActionID string         `json:"action_id"`        // whose events they are
+	Events   []record.Event `json:"events"`           // in the order of the daemon
+	Chunks   []record.Chunk `json:"chunks,omitempty"` // only with --include-chunks
 }
 
 // eventCollector gathers what a reading of pages brings.

@@ -84,10 +84,7 @@ func newStatePathCmd(r *run) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := out.Record(struct {
-				record.Head
-				Path string `json:"path"`
-			}{record.NewHead("state_path"), f.Path()}); err != nil {
+			if err := out.Record(pathRecord{record.NewHead("state_path"), f.Path()}); err != nil {
 				return err
 			}
 			return out.Line(sanitize.Line(f.Path()))
@@ -109,16 +106,22 @@ func newStatePathCmd(r *run) *cobra.Command {
 	})
 }
 
+// pathRecord says where the state file is.
+type pathRecord struct {
+	record.Head
+	Path string `json:"path"` // of the state file, whether there is one or not
+}
+
 // stateRow is one action as state list and state show print it.
 type stateRow struct {
 	record.Head
-	ActionID     string   `json:"action_id"`
-	At           string   `json:"at"` // of the intent, else of the last record
-	CapabilityID string   `json:"capability_id,omitempty"`
-	URL          string   `json:"url,omitempty"`
-	Condition    string   `json:"condition"` // a verdict, or unsettled, not_sent, followed
-	ResponseIDs  []string `json:"response_ids,omitempty"`
-	ApprovalIDs  []string `json:"approval_ids,omitempty"`
+	ActionID     string   `json:"action_id"`               // the action's id at its daemon
+	At           string   `json:"at"`                      // RFC 3339, of the intent, else of the last record
+	CapabilityID string   `json:"capability_id,omitempty"` // what was submitted; absent for an action that was only followed
+	URL          string   `json:"url,omitempty"`           // the daemon that it was submitted to
+	Condition    string   `json:"condition"`               // a verdict, or unsettled, not_sent, followed
+	ResponseIDs  []string `json:"response_ids,omitempty"`  // stored responses that it made or used
+	ApprovalIDs  []string `json:"approval_ids,omitempty"`  // approvals that it waited for
 }
 
 // condition says in one word how the file leaves an action.
@@ -185,9 +188,9 @@ was submitted elsewhere.`,
 // stateDocument is the one document of state list -o json.
 type stateDocument struct {
 	record.Head
-	Path     string            `json:"path"`
-	Actions  []stateRow        `json:"actions"`
-	Warnings []verdict.Warning `json:"warnings,omitempty"`
+	Path     string            `json:"path"`               // of the state file
+	Actions  []stateRow        `json:"actions"`            // oldest first
+	Warnings []verdict.Warning `json:"warnings,omitempty"` // what is amiss with the file
 }
 
 func (r *run) listState(ctx context.Context, unsettled bool) error {
@@ -251,14 +254,14 @@ daemon.`,
 // actionDetail is the record of state show.
 type actionDetail struct {
 	stateRow
-	Intent    *state.Intent     `json:"intent,omitempty"`
-	Submitted bool              `json:"submitted"` // something came back for the request
-	NotSent   *state.NotSent    `json:"not_sent,omitempty"`
-	Cursors   []state.Cursor    `json:"cursors,omitempty"`
-	Decisions []state.Decision  `json:"decisions,omitempty"`
-	Probe     *state.Probe      `json:"probe,omitempty"`
-	Settled   *state.Settled    `json:"settled,omitempty"`
-	Warnings  []verdict.Warning `json:"warnings,omitempty"`
+	Intent    *state.Intent     `json:"intent,omitempty"`    // what was to be submitted
+	Submitted bool              `json:"submitted"`           // something came back for the request
+	NotSent   *state.NotSent    `json:"not_sent,omitempty"`  // why nothing ran, where that is the last word
+	Cursors   []state.Cursor    `json:"cursors,omitempty"`   // how far each stream was read
+	Decisions []state.Decision  `json:"decisions,omitempty"` // approval decisions of this client
+	Probe     *state.Probe      `json:"probe,omitempty"`     // set for an action that was run to learn about another
+	Settled   *state.Settled    `json:"settled,omitempty"`   // the verdict
+	Warnings  []verdict.Warning `json:"warnings,omitempty"`  // what is amiss with the file
 }
 
 func (r *run) showState(ctx context.Context, id string) error {

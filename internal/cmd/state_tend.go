@@ -36,24 +36,26 @@ and what a newer version wrote.`,
 	})
 }
 
+// damageRecord is one damaged place of the state file.
 type damageRecord struct {
-	Line      int    `json:"line"`
-	Offset    int64  `json:"offset"`
-	Why       string `json:"why"`
-	Recovered bool   `json:"recovered"`
+	Line      int    `json:"line"`      // from 1
+	Offset    int64  `json:"offset"`    // in bytes, from 0
+	Why       string `json:"why"`       // what is wrong
+	Recovered bool   `json:"recovered"` // a record was saved out of it
 }
 
+// checkRecord says how the state file is.
 type checkRecord struct {
 	record.Head
-	Path    string         `json:"path"`
-	Sound   bool           `json:"sound"`
-	Empty   bool           `json:"empty"` // the file is there and has no byte
-	Lines   int            `json:"lines"`
-	Records int            `json:"records"`
-	Actions int            `json:"actions"`
-	Torn    bool           `json:"torn"`
-	Newer   int            `json:"newer"`
-	Damaged []damageRecord `json:"damaged"`
+	Path    string         `json:"path"`    // of the state file
+	Sound   bool           `json:"sound"`   // every line was understood, or there is no file
+	Empty   bool           `json:"empty"`   // the file is there and has no byte
+	Lines   int            `json:"lines"`   // of the file
+	Records int            `json:"records"` // that were understood
+	Actions int            `json:"actions"` // that the records are about
+	Torn    bool           `json:"torn"`    // the last line has no end
+	Newer   int            `json:"newer"`   // records of a newer version
+	Damaged []damageRecord `json:"damaged"` // damaged places, in the order of the file
 }
 
 func (r *run) checkState(ctx context.Context) error {
@@ -125,17 +127,17 @@ any.`,
 // mergeRecord says what came of one file.
 type mergeRecord struct {
 	record.Head
-	Source  string `json:"source"`
-	Added   int    `json:"added"`
+	Source  string `json:"source"`  // the file that was read
+	Added   int    `json:"added"`   // records that were new
 	Damaged int    `json:"damaged"` // lines that stayed behind
 }
 
 // mergeDocument is the one document of state merge -o json.
 type mergeDocument struct {
 	record.Head
-	Path     string            `json:"path"`
-	Sources  []mergeRecord     `json:"sources"`
-	Warnings []verdict.Warning `json:"warnings,omitempty"`
+	Path     string            `json:"path"`               // of the state file
+	Sources  []mergeRecord     `json:"sources"`            // each file that was read
+	Warnings []verdict.Warning `json:"warnings,omitempty"` // what is amiss with them
 }
 
 func (r *run) mergeState(ctx context.Context, files []string) error {
@@ -212,11 +214,11 @@ being submitted again.`,
 // pruneRecord says what a prune left.
 type pruneRecord struct {
 	record.Head
-	Actions  int               `json:"actions"` // dropped
-	Dropped  int               `json:"dropped_records"`
-	Kept     int               `json:"kept_lines"`
-	Backup   string            `json:"backup,omitempty"` // the damaged file as it was
-	Warnings []verdict.Warning `json:"warnings,omitempty"`
+	Actions  int               `json:"actions"`            // dropped
+	Dropped  int               `json:"dropped_records"`    // records of those actions
+	Kept     int               `json:"kept_lines"`         // lines that are left
+	Backup   string            `json:"backup,omitempty"`   // the damaged file as it was
+	Warnings []verdict.Warning `json:"warnings,omitempty"` // what is amiss with the file
 }
 
 func (r *run) pruneState(ctx context.Context, o *pruneOptions) error {

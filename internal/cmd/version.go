@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// versionRecord says what this program is.
 type versionRecord struct {
 	record.Head
-	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"`
-	Date    string `json:"date,omitempty"`
-	Go      string `json:"go"`
-	OS      string `json:"os"`
-	Arch    string `json:"arch"`
+	Version string `json:"version"`          // semantic version, or dev
+	Commit  string `json:"commit,omitempty"` // of the source
+	Date    string `json:"date,omitempty"`   // RFC 3339, of the build or the commit
+	Go      string `json:"go"`               // version of Go that built it
+	OS      string `json:"os"`               // by Go's name
+	Arch    string `json:"arch"`             // by Go's name
 }
 
 func newVersionCmd(r *run) *cobra.Command {

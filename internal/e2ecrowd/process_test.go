@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aipctl/aipctl/internal/aiptest"
 )
 
 // home is where one user's processes keep their files.
@@ -246,6 +248,7 @@ func (p *process) wait() result {
 
 // result is how a process that is done has ended.
 func (p *process) result() result {
+	aiptest.CheckOutput(p.t, p.cmd.Args, p.out.String(), p.stderr.String())
 	return result{code: p.code, out: p.out.String(), stderr: p.stderr.String()}
 }
 

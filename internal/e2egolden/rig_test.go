@@ -71,6 +71,7 @@ func (w *world) runContext(ctx context.Context, args ...string) shot {
 		Env: func(name string) string { return w.env[name] },
 		Now: time.Now, Executable: "aipctl", Width: func() int { return 200 },
 	}.Run(ctx, args)
+	aiptest.CheckOutput(w.t, args, stdout.String(), stderr.String())
 	return shot{code, stdout.String(), stderr.String()}
 }
 

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aipctl/aipctl/internal/aiptest"
 )
 
 // lockedBuffer is a buffer that one goroutine fills while another looks.
@@ -285,6 +287,7 @@ func (p *process) wait() result {
 		<-p.done
 		p.t.Fatalf("the process does not end; stderr:\n%s", p.stderr)
 	}
+	aiptest.CheckOutput(p.t, p.cmd.Args, out, p.stderr.String())
 	return result{code: p.code, out: out, stderr: p.stderr.String()}
 }
 

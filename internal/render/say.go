@@ -10,24 +10,6 @@ import (
 	"github.com/aipctl/aipctl/internal/verdict"
 )
 
-// The types of records beside those of a run.
-const (
-	typeError  = "error"
-	typeStatus = "status"
-)
-
-// errorRecord is an error as JSON shows it, on stderr.
-type errorRecord struct {
-	record.Head
-	Code     string   `json:"code"`
-	Class    string   `json:"class"` // name in the exit table
-	ExitCode int      `json:"exit_code"`
-	Message  string   `json:"message"`
-	Hint     string   `json:"hint,omitempty"`
-	ActionID string   `json:"action_id,omitempty"`
-	Next     []string `json:"next,omitempty"` // argv
-}
-
 // Error shows an error on stderr: in text the message, and one line that names
 // the next step; in JSON and JSON Lines one object. An error that no room has
 // classified is shown as class fault.Internal. Nothing is shown for nil, and
@@ -46,8 +28,8 @@ func (r *Renderer) Error(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.opts.Format != Text {
-		b, encErr := encode(errorRecord{
-			Head:     record.NewHead(typeError),
+		b, encErr := encode(record.Error{
+			Head:     record.NewHead(record.TypeError),
 			Code:     e.Code,
 			Class:    e.Class.String(),
 			ExitCode: e.Class.Code(),
@@ -158,23 +140,16 @@ func (r *Renderer) fields(fields []Field) error {
 	return r.con.text(sanitize.Block(b.String()))
 }
 
-// statusRecord is the durable view of an action with the head of a record.
-type statusRecord struct {
-	record.Head
-	aip.ActionStatus
-	ErrorCode string `json:"error_code,omitempty"`
-}
-
 // Status shows the durable view of an action on stdout: fields in text, one
 // record of type status in JSON and JSON Lines. Times are as the daemon wrote
 // them; of an error only the code is shown.
 func (r *Renderer) Status(s *aip.ActionStatus) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := statusRecord{Head: record.NewHead(typeStatus), ActionStatus: *s}
+	v := record.Status{Head: record.NewHead(record.TypeStatus), ActionStatus: *s}
 	v.Retry = retryShown(s.Retry)
 	if s.Error != nil {
-		v.ErrorCode = s.Error.Code
+		v.ErrorCode = s.Error.Spelled()
 	}
 	fields := []Field{
 		field("action", s.ActionID),

@@ -50,7 +50,7 @@ type Record struct {
 // Intent is what is about to be submitted. It is written before the request
 // leaves, so that a lost reply can be reconciled by its ids.
 type Intent struct {
-	CapabilityID       string   `json:"capability_id"`
+	CapabilityID       string   `json:"capability_id"`                 // what is to be run
 	Endpoint           string   `json:"endpoint,omitzero"`             // the endpoint part of the capability id
 	Operation          string   `json:"operation,omitzero"`            // the operation part of the capability id
 	IdempotencyKey     string   `json:"idempotency_key,omitzero"`      // as sent; empty when none was
@@ -100,7 +100,7 @@ type Cursor struct {
 
 // Response is a stored provider response that the action created or used.
 type Response struct {
-	ResponseID string `json:"response_id"`
+	ResponseID string `json:"response_id"`       // the id in its store
 	Endpoint   string `json:"endpoint,omitzero"` // the endpoint that stores it
 }
 
@@ -108,7 +108,7 @@ type Response struct {
 // of the request that was answered to the submitter, so that whoever decides
 // can be told when they have changed.
 type Approval struct {
-	ApprovalID string `json:"approval_id"`
+	ApprovalID string `json:"approval_id"`          // the daemon's id of it
 	PolicyHash string `json:"policy_hash,omitzero"` // of the policy that asks for it
 	InputHash  string `json:"input_hash,omitzero"`  // the daemon's hash of the input snapshot; not comparable with an intent's
 	ExpiresAt  string `json:"expires_at,omitzero"`  // as the daemon wrote it
@@ -116,15 +116,15 @@ type Approval struct {
 
 // Decision is an approval decision that this client made.
 type Decision struct {
-	ApprovalID string `json:"approval_id"`
-	DecisionID string `json:"decision_id"`
-	Decision   string `json:"decision"` // approve or deny
+	ApprovalID string `json:"approval_id"` // what was decided
+	DecisionID string `json:"decision_id"` // the daemon's id of the decision
+	Decision   string `json:"decision"`    // approve or deny
 }
 
 // Probe marks an action that this client ran only to learn about another one.
 type Probe struct {
-	ParentActionID string `json:"parent_action_id"`
-	Purpose        string `json:"purpose,omitzero"`
+	ParentActionID string `json:"parent_action_id"` // the action that it asks about
+	Purpose        string `json:"purpose,omitzero"` // what it is to find out
 }
 
 // Settled is a verdict and the evidence for it, without any payload.
@@ -145,9 +145,9 @@ type Settled struct {
 // Receipt is what a store answered to a deletion, and who had allowed it.
 type Receipt struct {
 	ResponseID string `json:"response_id,omitzero"` // as the receipt names it
-	Object     string `json:"object,omitzero"`
-	Deleted    bool   `json:"deleted"`
-	ApprovalID string `json:"approval_id,omitzero"`
+	Object     string `json:"object,omitzero"`      // the store's word for what was deleted
+	Deleted    bool   `json:"deleted"`              // whether the store says that it is gone
+	ApprovalID string `json:"approval_id,omitzero"` // the approval that let it run
 	DecisionID string `json:"decision_id,omitzero"` // of the decision that let it run, where it could be read
 }
 

@@ -48,14 +48,14 @@ const (
 
 // Checks are the results of all checks of one judgement.
 type Checks struct {
-	AIPStatus     Status `json:"aip_status"`
-	Terminal      Status `json:"terminal"`
-	Truncated     Status `json:"truncated"`
-	FinishReason  Status `json:"finish_reason"`
-	ProviderError Status `json:"provider_error"`
-	Integrity     Status `json:"integrity"`
-	RequiredTools Status `json:"required_tools"`
-	EffectCheck   Status `json:"effect_check"`
+	AIPStatus     Status `json:"aip_status"`     // the result's own status is completed
+	Terminal      Status `json:"terminal"`       // the retained stream came to its end
+	Truncated     Status `json:"truncated"`      // the retained stream was not cut
+	FinishReason  Status `json:"finish_reason"`  // the provider finished as it does when all is said
+	ProviderError Status `json:"provider_error"` // the provider reported no error
+	Integrity     Status `json:"integrity"`      // what was delivered is whole and agrees with what is stored
+	RequiredTools Status `json:"required_tools"` // every tool that was required completed
+	EffectCheck   Status `json:"effect_check"`   // every effect check exited 0
 }
 
 // NamedCheck is one check with its name in records.

@@ -9,87 +9,87 @@ import (
 // contract with scripts. verdict speaks of the action, exit_code of the
 // command.
 type Outcome struct {
-	V                int            `json:"v"`
-	Type             string         `json:"type"`
-	ActionID         string         `json:"action_id"`
-	CapabilityID     string         `json:"capability_id,omitempty"`
-	Operation        string         `json:"operation,omitempty"`
-	Verdict          string         `json:"verdict"`
-	ExitCode         int            `json:"exit_code"`
-	Reason           string         `json:"reason,omitempty"` // in our own words; no provider text
-	Checks           Checks         `json:"checks"`
-	State            string         `json:"state,omitempty"` // last lifecycle state read
-	AIPStatus        string         `json:"aip_status,omitempty"`
-	ErrorCode        string         `json:"error_code,omitempty"`
-	UncertainOutcome *bool          `json:"uncertain_outcome,omitempty"`
-	FinishReason     string         `json:"finish_reason,omitempty"`
-	ProviderStatus   string         `json:"provider_status,omitempty"`
-	ProviderError    *ProviderError `json:"provider_error,omitempty"`
-	Hermes           *Hermes        `json:"hermes,omitempty"`
-	ApprovalID       string         `json:"approval_id,omitempty"`
-	ResponseID       string         `json:"response_id,omitempty"`
-	HermesSessionID  string         `json:"hermes_session_id,omitempty"`
-	TextBytes        int            `json:"text_bytes"`
-	Usage            jsontext.Value `json:"usage,omitempty"`
-	Tools            []Tool         `json:"tools"`
-	ToolEffects      string         `json:"tool_effects"` // none, unconfirmed, confirmed
-	Warnings         []Warning      `json:"warnings"`
-	Reconnects       int            `json:"reconnects"`
-	Duplicates       int            `json:"duplicates"`
-	Gaps             int            `json:"gaps"`
-	Conflicts        int            `json:"conflicts,omitempty"`
-	Cursor           string         `json:"cursor,omitempty"`
-	ReplayOf         string         `json:"replay_of,omitempty"`
-	Recorded         bool           `json:"recorded,omitempty"` // given back from the state file
-	StartedAt        string         `json:"started_at,omitempty"`
-	FirstTextMS      *int64         `json:"first_text_ms,omitempty"`
-	TotalMS          int64          `json:"total_ms"`
-	Next             [][]string     `json:"next,omitempty"` // argv arrays
+	V                int            `json:"v"`                           // version of the form of records
+	Type             string         `json:"type"`                        // what the record is
+	ActionID         string         `json:"action_id"`                   // the action's id at its daemon
+	CapabilityID     string         `json:"capability_id,omitempty"`     // what was run, as far as it is known
+	Operation        string         `json:"operation,omitempty"`         // the last part of the capability id
+	Verdict          string         `json:"verdict"`                     // how the action ended, by a name of the table of exit codes
+	ExitCode         int            `json:"exit_code"`                   // of the command; not that of the verdict where the command was cut short
+	Reason           string         `json:"reason,omitempty"`            // in our own words; no provider text
+	Checks           Checks         `json:"checks"`                      // each check and what it came to
+	State            string         `json:"state,omitempty"`             // last lifecycle state read
+	AIPStatus        string         `json:"aip_status,omitempty"`        // status of the action's result
+	ErrorCode        string         `json:"error_code,omitempty"`        // code of the result's error as the daemon wrote it, or of why nothing was sent
+	UncertainOutcome *bool          `json:"uncertain_outcome,omitempty"` // whether the daemon says that it does not know what happened
+	FinishReason     string         `json:"finish_reason,omitempty"`     // the provider's word for the end of a chat
+	ProviderStatus   string         `json:"provider_status,omitempty"`   // the provider's status of a stored response
+	ProviderError    *ProviderError `json:"provider_error,omitempty"`    // the last error that the provider reported
+	Hermes           *Hermes        `json:"hermes,omitempty"`            // the provider's own state object
+	ApprovalID       string         `json:"approval_id,omitempty"`       // the approval that the action waits for
+	ResponseID       string         `json:"response_id,omitempty"`       // the stored response that the action made
+	HermesSessionID  string         `json:"hermes_session_id,omitempty"` // the provider's session
+	TextBytes        int            `json:"text_bytes"`                  // length of the answer in bytes of UTF-8
+	Usage            jsontext.Value `json:"usage,omitempty"`             // the provider's counts, digit for digit
+	Tools            []Tool         `json:"tools"`                       // tool calls in the order in which they were seen
+	ToolEffects      string         `json:"tool_effects"`                // whether the effects of tools were confirmed by an effect check
+	Warnings         []Warning      `json:"warnings"`                    // what a person should know, in order
+	Reconnects       int            `json:"reconnects"`                  // connections that were lost and opened again
+	Duplicates       int            `json:"duplicates"`                  // equal repeats that were dropped
+	Gaps             int            `json:"gaps"`                        // runs of sequences that nothing delivered
+	Conflicts        int            `json:"conflicts,omitempty"`         // contradictions of the daemon
+	Cursor           string         `json:"cursor,omitempty"`            // last position on the stream
+	ReplayOf         string         `json:"replay_of,omitempty"`         // the action whose result this is, by an idempotency key
+	Recorded         bool           `json:"recorded,omitempty"`          // given back from the state file
+	StartedAt        string         `json:"started_at,omitempty"`        // RFC 3339, of this command
+	FirstTextMS      *int64         `json:"first_text_ms,omitempty"`     // milliseconds from the start to the first text
+	TotalMS          int64          `json:"total_ms"`                    // milliseconds that the command took
+	Next             [][]string     `json:"next,omitempty"`              // argv of each command to go on with; none submits anything
 
 	// The rest stands in the one document of -o json only.
-	Text  string     `json:"text,omitempty"`
-	Items []ItemText `json:"items,omitempty"`
+	Text  string     `json:"text,omitempty"`  // the answer; only in the document of -o json
+	Items []ItemText `json:"items,omitempty"` // output items in order; only in the document of -o json
 }
 
 // ProviderError is what scripts may see of a provider's error: never its
 // message, which may repeat prompts and keys.
 type ProviderError struct {
-	Type string `json:"type,omitempty"`
-	Code string `json:"code,omitempty"`
+	Type string `json:"type,omitempty"` // the provider's type of error
+	Code string `json:"code,omitempty"` // the provider's code of it
 }
 
 // Hermes is the provider's own state object.
 type Hermes struct {
-	Completed *bool  `json:"completed,omitempty"`
-	Partial   *bool  `json:"partial,omitempty"`
-	Failed    *bool  `json:"failed,omitempty"`
-	ErrorCode string `json:"error_code,omitempty"`
+	Completed *bool  `json:"completed,omitempty"`  // as the provider says; proves nothing
+	Partial   *bool  `json:"partial,omitempty"`    // as the provider says
+	Failed    *bool  `json:"failed,omitempty"`     // as the provider says
+	ErrorCode string `json:"error_code,omitempty"` // the provider's code
 }
 
 // Tool is one tool call in the outcome.
 type Tool struct {
-	Name   string `json:"name"`
-	CallID string `json:"call_id,omitempty"`
-	Status string `json:"status"` // running when no end was seen
-	MS     *int64 `json:"ms,omitempty"`
+	Name   string `json:"name"`              // the tool
+	CallID string `json:"call_id,omitempty"` // the provider's id of the call
+	Status string `json:"status"`            // running when no end was seen
+	MS     *int64 `json:"ms,omitempty"`      // milliseconds from its first to its last sign
 }
 
 // Warning never changes a verdict.
 type Warning struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
+	Code    string `json:"code"`    // stable dotted code
+	Message string `json:"message"` // for a person
 }
 
 // ItemText is one output item with its text.
 type ItemText struct {
-	ItemID       string         `json:"item_id,omitempty"`
-	OutputIndex  int            `json:"output_index"`
-	ContentIndex int            `json:"content_index"`
-	Choice       int            `json:"choice"`
-	Kind         string         `json:"kind"`
-	CallID       string         `json:"call_id,omitempty"`
-	Name         string         `json:"name,omitempty"`
-	Status       string         `json:"status,omitempty"`
-	Text         string         `json:"text,omitempty"`
-	Item         jsontext.Value `json:"item,omitempty"`
+	ItemID       string         `json:"item_id,omitempty"` // the provider's id of the item
+	OutputIndex  int            `json:"output_index"`      // index of the item
+	ContentIndex int            `json:"content_index"`     // index of the part within the item
+	Choice       int            `json:"choice"`            // index of the choice of a chat
+	Kind         string         `json:"kind"`              // message, function_call, or another word of the provider
+	CallID       string         `json:"call_id,omitempty"` // of a function call
+	Name         string         `json:"name,omitempty"`    // of the function
+	Status       string         `json:"status,omitempty"`  // the provider's word
+	Text         string         `json:"text,omitempty"`    // the words of a message
+	Item         jsontext.Value `json:"item,omitempty"`    // the item as the provider wrote it
 }
