@@ -10,11 +10,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// helpPage is the help of a command as a terminal shows it: with the global
+// flags that mean something to it.
+func (r *run) helpPage(c *cobra.Command) manual.Page {
+	return r.manualPage(c, globalFlags(c.Root(), r.pages[c].Without...))
+}
+
+// referencePage is the help of a command where the global flags have a page of
+// their own.
+func (r *run) referencePage(c *cobra.Command) manual.Page {
+	flags := manual.Term{Name: "aipctl help flags", Text: "The flags that every command takes", Page: "aipctl help flags"}
+	return r.manualPage(c, []manual.Section{{Title: "Global flags", Blocks: []manual.Block{manual.Terms{flags}}}})
+}
+
 // manualPage is the help of a command, written from its page, its flags and
 // the tables.
-func (r *run) manualPage(c *cobra.Command) manual.Page {
+func (r *run) manualPage(c *cobra.Command, global []manual.Section) manual.Page {
 	p, isLeaf := r.pages[c]
-	if !isLeaf {
+	switch {
+	case !c.HasParent():
+		return rootPage(c)
+	case !isLeaf:
 		return groupPage(c)
 	}
 	m := manual.Page{Title: c.CommandPath(), Purpose: c.Short, Usage: c.UseLine()}
@@ -33,7 +49,7 @@ func (r *run) manualPage(c *cobra.Command) manual.Page {
 	if own := ownFlags(c); len(own) > 0 {
 		add("Flags", own)
 	}
-	m.Sections = append(m.Sections, globalFlags(c.Root(), p.Without...)...)
+	m.Sections = append(m.Sections, global...)
 	add("Exit codes", exitTerms(p.Exits), manual.Para(everyExit(p.Exits)))
 	add("See also", r.seeTerms(c.Root(), p.See))
 	return m
@@ -42,17 +58,60 @@ func (r *run) manualPage(c *cobra.Command) manual.Page {
 // groupPage is the help of a command that only holds others.
 func groupPage(c *cobra.Command) manual.Page {
 	m := manual.Page{Title: c.CommandPath(), Purpose: c.Short, Usage: c.CommandPath() + " COMMAND"}
-	var children manual.Terms
-	for _, child := range c.Commands() {
-		if child.IsAvailableCommand() {
-			children = append(children, manual.Term{Name: child.Name(), Text: child.Short})
-		}
-	}
 	m.Sections = []manual.Section{
 		{Blocks: manual.Text(c.Long)},
-		{Title: "Commands", Blocks: []manual.Block{children}},
+		{Title: "Commands", Blocks: []manual.Block{childTable(c, false)}},
 		{Title: "More", Blocks: []manual.Block{manual.Para(fmt.Sprintf("`%s COMMAND --help` shows flags, examples and exit codes of a command.", c.CommandPath()))}},
 	}
+	return m
+}
+
+// rootGroups are the commands in the order in which a newcomer needs them. A
+// test refuses a command that stands in none.
+var rootGroups = []struct {
+	title    string
+	commands []string
+}{
+	{"Run and follow actions", []string{"action", "events", "cancel"}},
+	{"Ask a daemon", []string{"capability", "response", "approval"}},
+	{"On this machine", []string{"context", "state", "doctor"}},
+	{"Try it", []string{"demo", "dev"}},
+	{"About aipctl", []string{"help", "completion", "version"}},
+}
+
+// rootPage is what a newcomer reads first.
+func rootPage(root *cobra.Command) manual.Page {
+	m := manual.Page{Title: root.Name(), Purpose: root.Short, Usage: root.Name() + " COMMAND [flags]"}
+	add := func(title string, blocks ...manual.Block) {
+		m.Sections = append(m.Sections, manual.Section{Title: title, Blocks: blocks})
+	}
+	add("", manual.Text(root.Long)...)
+	add("First steps", manual.Code{
+		"# see a run, from a daemon that comes along",
+		"aipctl demo",
+		"",
+		"# run an action of yours",
+		"export AIP_URL=https://aipd.example.net AIP_TOKEN_FILE=~/.config/aip-token",
+		"aipctl action call cap:hermes_agent:lab:chat_stream --prompt 'Say hello'",
+	})
+	for _, g := range rootGroups {
+		var terms manual.Terms
+		for _, name := range g.commands {
+			if c := findCommand(root, name); c != nil {
+				terms = append(terms, manual.Term{Name: name, Text: c.Short, Page: c.CommandPath()})
+			}
+		}
+		if len(terms) > 0 {
+			add(g.title, terms)
+		}
+	}
+	var pages manual.Terms
+	for _, name := range topics {
+		purpose, _ := topicText(name)
+		pages = append(pages, manual.Term{Name: name, Text: purpose, Page: root.Name() + " help " + name})
+	}
+	add("Topics of aipctl help", pages)
+	add("More", manual.Para("`aipctl COMMAND --help` shows flags, examples and exit codes of a command, and `aipctl help TOPIC` a topic. `aipctl help flags` lists the flags that every command takes."))
 	return m
 }
 
@@ -95,11 +154,11 @@ func (r *run) seeTerms(root *cobra.Command, see []string) manual.Terms {
 	for _, name := range see {
 		text := ""
 		if topic, ok := strings.CutPrefix(name, "help "); ok {
-			text = topics[topic].Purpose
+			text, _ = topicText(topic)
 		} else if c := findCommand(root, name); c != nil {
 			text = c.Short
 		}
-		out = append(out, manual.Term{Name: root.Name() + " " + name, Text: text})
+		out = append(out, manual.Term{Name: root.Name() + " " + name, Text: text, Page: root.Name() + " " + name})
 	}
 	return out
 }

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/aipctl/aipctl/internal/client"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/manual"
+	"github.com/aipctl/aipctl/internal/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -114,13 +116,13 @@ func wrongWithPage(r *run, root, c *cobra.Command, p page) []string {
 		say("See is empty: name related commands, or a topic as \"help TOPIC\"")
 	}
 	for _, name := range p.See {
-		topicName, isTopic := strings.CutPrefix(name, "help ")
+		topicName, isHelp := strings.CutPrefix(name, "help ")
 		switch found := findCommand(root, name); {
-		case isTopic && topics[topicName].Blocks == nil:
+		case isHelp && !isTopic(topicName):
 			say("See names the topic %q, which does not exist", topicName)
-		case !isTopic && found == nil:
+		case !isHelp && found == nil:
 			say("See names the command %q, which does not exist", name)
-		case !isTopic && found == c:
+		case !isHelp && found == c:
 			say("See names the command itself")
 		}
 	}
@@ -194,7 +196,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 	_, root := newTree()
 	pages := [][]string{{"help"}}
 	everyCmd(root, func(c *cobra.Command) { pages = append(pages, append(strings.Fields(c.CommandPath())[1:], "--help")) })
-	for _, name := range topicNames() {
+	for _, name := range topics {
 		pages = append(pages, []string{"help", name})
 	}
 	for _, args := range pages {
@@ -231,4 +233,72 @@ func TestEveryGlobalFlagStandsInOneGroup(t *testing.T) {
 			t.Errorf("--%s stands in %d groups of flagGroups, want %d", f.Name, groups[f.Name], want)
 		}
 	})
+}
+
+func TestEveryCommandHasItsPlaceInTheFirstHelp(t *testing.T) {
+	_, root := newTree()
+	for _, c := range root.Commands() {
+		n := 0
+		for _, g := range rootGroups {
+			for _, name := range g.commands {
+				if name == c.Name() {
+					n++
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s stands in %d of rootGroups, want 1", c.Name(), n)
+		}
+	}
+}
+
+// TestTopicsSayWhatTheCodeKnows looks for what a table of the code brings into
+// a topic.
+func TestTopicsSayWhatTheCodeKnows(t *testing.T) {
+	_, root := newTree()
+	want := map[string][]string{
+		"exit-codes":  {"130  detached", "stream_truncated"},
+		"output":      {"identity", "outcome", "jsonl", "--jq"},
+		"environment": {"AIP_URL", "NO_COLOR", "beaten by"},
+		"flags":       {"--token-file FILE", "--output text|json|jsonl", "--yes"},
+		"state":       {"~/.local/state/aipctl/state.jsonl", "~/Library/Application Support/aipctl/state.jsonl", `%LOCALAPPDATA%\aipctl\state.jsonl`, "aipctl state prune"},
+		"redaction":   client.LoggedHeaders(),
+		"glossary":    {"accepted", "cursor", "intent"},
+	}
+	for _, name := range topics {
+		var b strings.Builder
+		if err := manual.WriteText(&b, topicPage(root, name)); err != nil {
+			t.Fatal(err)
+		}
+		if len(want[name]) == 0 {
+			t.Errorf("nothing is expected of topic %s", name)
+		}
+		for _, word := range want[name] {
+			if !strings.Contains(b.String(), word) {
+				t.Errorf("topic %s has no %q:\n%s", name, word, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "{{") {
+			t.Errorf("topic %s has a place that nothing fills:\n%s", name, b.String())
+		}
+	}
+	files, err := topicFiles.ReadDir("topics")
+	if err != nil || len(files) != len(topics) {
+		t.Errorf("%d files for %d topics (%v)", len(files), len(topics), err)
+	}
+}
+
+// TestOutputTopicNamesEveryRecord compares the topic with the types.
+func TestOutputTopicNamesEveryRecord(t *testing.T) {
+	var got []string
+	for _, term := range recordTable() {
+		got = append(got, term.Name)
+	}
+	want := []string{
+		record.TypeIdentity, record.TypeState, record.TypeEvent, record.TypeChunk, record.TypeText, record.TypeTool,
+		record.TypeItem, record.TypeWarning, record.TypeGap, record.TypeOutcome,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the topic has %q, want %q", got, want)
+	}
 }

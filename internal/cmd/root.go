@@ -24,7 +24,7 @@ func newRootCmd(r *run) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelpCmd(r, root))
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		_ = manual.WriteText(c.OutOrStdout(), r.manualPage(c)) // the stream keeps its error
+		_ = manual.WriteText(c.OutOrStdout(), r.helpPage(c)) // the stream keeps its error
 	})
 	r.opts.bind(root)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return r.opts.check() }
@@ -42,7 +42,7 @@ action and is never taken for success.`
 
 // shortcut is the same command one level up.
 func shortcut(c *cobra.Command) *cobra.Command {
-	c.Short += " (shortcut of `aipctl action " + c.Name() + "`)"
+	c.Short = "Short for `aipctl action " + c.Name() + "`"
 	return c
 }
 

@@ -46,14 +46,20 @@ type Terms []Term
 type Term struct {
 	Name string
 	Text string
+	Page string // title of the page that says more; empty for none
 }
+
+// FileName is the name of a page's file without its ending: the title with
+// hyphens.
+func FileName(title string) string { return strings.ReplaceAll(title, " ", "-") }
 
 func (Para) block()  {}
 func (Code) block()  {}
 func (Terms) block() {}
 
 // Text makes blocks of a text as it stands in the source: paragraphs are parted
-// by an empty line, and a paragraph of indented lines is code.
+// by an empty line, a paragraph of indented lines is code, and one of lines that
+// begin with "- NAME: " is a list of terms.
 func Text(s string) []Block {
 	var out []Block
 	for p := range strings.SplitSeq(strings.Trim(s, "\n"), "\n\n") {
@@ -65,11 +71,58 @@ func Text(s string) []Block {
 				lines[i] = strings.TrimPrefix(l, indent)
 			}
 			out = append(out, Code(lines))
+		case strings.HasPrefix(lines[0], "- "):
+			out = append(out, list(lines))
 		case strings.TrimSpace(p) != "":
 			out = append(out, Para(strings.Join(strings.Fields(p), " ")))
 		}
 	}
 	return out
+}
+
+// list reads terms; a line that begins with a blank goes on with the one before.
+func list(lines []string) Terms {
+	var out Terms
+	for _, l := range lines {
+		row, isNew := strings.CutPrefix(l, "- ")
+		if !isNew {
+			out[len(out)-1].Text += " " + strings.TrimSpace(l)
+			continue
+		}
+		name, text, _ := strings.Cut(row, ": ")
+		out = append(out, Term{Name: name, Text: text})
+	}
+	return out
+}
+
+// Parse makes sections of a text as it stands in the source: a line "# TITLE"
+// begins one, and the rest is as for [Text]. A section whose text is a line
+// {{NAME}} gets the blocks that fill gives for the name.
+func Parse(s string, fill map[string][]Block) []Section {
+	var out []Section
+	for i, part := range strings.Split("\n"+s, "\n# ") {
+		section := Section{}
+		if i > 0 {
+			section.Title, part, _ = strings.Cut(part, "\n")
+		}
+		for _, block := range Text(part) {
+			name, isFill := strings.CutPrefix(paraOf(block), "{{")
+			if isFill {
+				section.Blocks = append(section.Blocks, fill[strings.TrimSuffix(name, "}}")]...)
+				continue
+			}
+			section.Blocks = append(section.Blocks, block)
+		}
+		if len(section.Blocks) > 0 {
+			out = append(out, section)
+		}
+	}
+	return out
+}
+
+func paraOf(b Block) string {
+	p, _ := b.(Para)
+	return string(p)
 }
 
 // WriteText writes a page for a terminal of 80 columns or more, in one call of
@@ -91,6 +144,10 @@ func WriteText(w io.Writer, p Page) error {
 		for i, block := range s.Blocks {
 			if i > 0 {
 				b.WriteByte('\n')
+			}
+			if _, isCode := block.(Code); isCode && len(s.Blocks) > 1 {
+				writeBlock(&b, block, indent+"  ")
+				continue
 			}
 			writeBlock(&b, block, indent)
 		}

@@ -1,6 +1,7 @@
 package manual
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,9 +14,9 @@ var long = Page{
 	Sections: []Section{
 		{Blocks: Text("It does\nthe thing, " + strings.Repeat("and then more ", 12) + "\n\nIt never does another.\n\n  tool do --now\n  tool do")},
 		{Title: "Terms", Blocks: []Block{Terms{
-			{"-s", strings.Repeat("short ", 30)},
-			{"--a-name-that-is-longer-than-its-column", strings.Repeat("long ", 30)},
-			{"bare", ""},
+			{Name: "-s", Text: strings.Repeat("short ", 30)},
+			{Name: "--a-name-that-is-longer-than-its-column", Text: strings.Repeat("long ", 30)},
+			{Name: "bare"},
 		}}},
 	},
 }
@@ -57,5 +58,18 @@ func TestTextIsReflowedAndCodeIsNot(t *testing.T) {
 				t.Errorf("block %d is %q, want %q", i, got[i], w)
 			}
 		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	table := Terms{{Name: "a", Text: "one"}}
+	got := Parse("Lead\nin.\n\n# First: one\n- x: y\n  z\n- `b`\n\n  code\n\n# Second\n\nBefore\n\n{{table}}\n\n# Empty\n", map[string][]Block{"table": {table}})
+	want := []Section{
+		{Blocks: []Block{Para("Lead in.")}},
+		{Title: "First: one", Blocks: []Block{Terms{{Name: "x", Text: "y z"}, {Name: "`b`"}}, Code{"code"}}},
+		{Title: "Second", Blocks: []Block{Para("Before"), table}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
