@@ -156,9 +156,10 @@ func (c contract) broken(a action) *protocolError {
 	return nil
 }
 
-// inputSchema writes down what inputViolations checks.
+// inputSchema writes down what inputViolations checks, as JSON Schema 2020-12. It
+// refers to nothing outside itself.
 func (c contract) inputSchema() json.RawMessage {
-	schema := map[string]any{"type": "object"}
+	schema := map[string]any{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
 	if len(c.fields) > 0 {
 		properties := map[string]json.RawMessage{}
 		var required []string

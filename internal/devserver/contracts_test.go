@@ -337,7 +337,7 @@ func TestManifestSchemas(t *testing.T) {
 			`"session_key":{"type":"string"},"user":{"type":"string"},"idempotency_key":{"type":"string"},` +
 			`"temperature":{"type":"number"},"top_p":{"type":"number"},"max_tokens":{"type":"integer"},"metadata":{"type":"object"}}}`},
 	} {
-		if got := decoded(t, contracts[tc.operation].inputSchema()); !reflect.DeepEqual(got, decoded(t, []byte(tc.want))) {
+		if got := decoded(t, contracts[tc.operation].inputSchema()); !reflect.DeepEqual(got, decoded(t, []byte(strings.Replace(tc.want, "{", `{"$schema":"https://json-schema.org/draft/2020-12/schema",`, 1)))) {
 			t.Errorf("%s: %v", tc.operation, got)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,6 +53,11 @@ type Options struct {
 	// ApprovalTTL is how long an approval waits for a decision; 0 is 15 minutes.
 	// It is not scaled.
 	ApprovalTTL time.Duration
+	// Catalogue and Manifest say how the two places of discovery answer.
+	Catalogue, Manifest Discovery
+	// Schemas are announced as the input schema of the capability of that id, and
+	// nothing is checked against them.
+	Schemas map[string]json.RawMessage
 	// PolicyCodes makes a refused decision tell the rule it broke: HTTP 403 and a
 	// code such as policy.approval_hash_mismatch. Otherwise it is 401 and
 	// auth.not_authorized, whatever the rule. Daemons of both kinds may exist.
@@ -119,6 +125,7 @@ type Server struct {
 	startedAt time.Time
 	wake      chan struct{} // tells the worker that something was queued
 	cycles    atomic.Int64  // looks of the worker into the queue
+	revision  atomic.Uint64 // of the catalogue
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -151,6 +158,7 @@ func New(opts Options) *Server {
 	s.callers = callers(opts)
 	s.store = newStore(s.now)
 	s.startedAt = s.now()
+	s.revision.Store(1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.spawn(s.work)
 	return s

@@ -39,7 +39,9 @@ func (s *Server) routes(path string) (map[string]route, string) {
 	case "/ready":
 		return map[string]route{"GET": {open: true, handle: s.ready}}, ""
 	case "/aip/v1/manifest":
-		return map[string]route{"GET": {open: true, handle: s.manifest}}, ""
+		return map[string]route{"GET": {open: true, typed: manifestParams, handle: s.manifest}}, ""
+	case "/aip/v1/capabilities":
+		return map[string]route{"GET": {typed: catalogueParams, handle: s.catalogue}}, ""
 	case "/aip/v1/messages":
 		return map[string]route{"POST": {open: true, handle: s.post}}, ""
 	case "/aip/v1/approvals":

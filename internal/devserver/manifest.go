@@ -1,25 +1,87 @@
 package devserver
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
+// bindingProfile is the profile of every binding here.
+const bindingProfile = "aip.connector.hermes_agent.v1"
+
+// The typed parameters of the manifest, and the risks it knows.
+var (
+	manifestParams = []string{"requires_approval", "supports_streaming", "supports_transactions"}
+	risks          = []string{"low", "medium", "high", "critical"}
+)
+
 // manifest is the bare Manifest object: the capabilities of every endpoint, with
-// the contract that each operation has at the connector. One thing is left out: the
-// approval that an operator's contract asks for, since nobody can give one here.
-func (s *Server) manifest(w http.ResponseWriter, _ *request) {
-	capabilities := make([]any, 0, len(s.served))
-	for _, sc := range s.served {
-		capabilities = append(capabilities, capability(sc, s.opts.ApprovalTTL))
+// the contract that each operation has at the connector. One thing is left out:
+// the approval that an operator's contract asks for, since its run starts
+// without one here.
+func (s *Server) manifest(w http.ResponseWriter, r *request) {
+	switch s.opts.Manifest {
+	case DiscoveryOff:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case DiscoveryUnavailable:
+		e := newError("aip.server.http", temporary, "storage.unavailable", "the manifest cannot be read")
+		e.Retryable, e.RetryAfterMS = true, 1000
+		s.fail(w, e)
+		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
-		"manifest_version": "aip-manifest/v1",
-		"agent":            daemonPrincipal,
-		"profiles":         []string{"aip.native.http.v1", "aip.sse.stream.v1"},
-		"capabilities":     capabilities,
-		"limits":           map[string]int{"max_request_bytes": 1 << 20},
-	})
+	wanted, bad := manifestFilter(r.query)
+	if bad != nil {
+		s.fail(w, bad)
+		return
+	}
+	capabilities := []json.RawMessage{}
+	for _, o := range s.offers() {
+		if wanted(o.scenario) {
+			capabilities = append(capabilities, o.capability)
+		}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Version      string            `json:"manifest_version"`
+		Agent        principal         `json:"agent"`
+		Profiles     []string          `json:"profiles"`
+		Capabilities []json.RawMessage `json:"capabilities,omitempty"`
+		Limits       map[string]int    `json:"limits"`
+	}{"aip-manifest/v1", daemonPrincipal, []string{"aip.native.http.v1", "aip.sse.stream.v1"}, capabilities, map[string]int{"max_request_bytes": 1 << 20}})
+}
+
+// manifestFilter reads the filters of a manifest request. Lists are separated by
+// commas; no filter, or an empty one, selects everything.
+func manifestFilter(q params) (func(Scenario) bool, *protocolError) {
+	list := func(name string) []string {
+		return slices.DeleteFunc(strings.Split(q.Get(name), ","), func(s string) bool { return s == "" })
+	}
+	for _, risk := range list("risk") {
+		if !slices.Contains(risks, risk) {
+			return nil, newError("aip.server.http", permanent, "query.invalid", "no such risk")
+		}
+	}
+	among := func(name string, values ...string) bool {
+		wanted := list(name)
+		return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool { return slices.Contains(values, w) })
+	}
+	is := func(name string, value bool) bool { return !q.Has(name) || q.isTrue(name) == value }
+	return func(sc Scenario) bool {
+		c := sc.contract()
+		return among("capability_id", sc.CapabilityID()) && among("profile", bindingProfile) && among("risk", sc.risk()) &&
+			among("side_effect", c.effects...) && is("requires_approval", sc.needsApproval()) &&
+			is("supports_streaming", c.streams()) && is("supports_transactions", false)
+	}, nil
+}
+
+// risk is the operation's own, and high where a human has to approve.
+func (sc *Scenario) risk() string {
+	if sc.needsApproval() {
+		return "high"
+	}
+	return sc.contract().risk
 }
 
 func capability(sc Scenario, ttl time.Duration) map[string]any {
@@ -31,11 +93,15 @@ func capability(sc Scenario, ttl time.Duration) map[string]any {
 	if c.reading {
 		safety = "safe"
 	}
+	idempotency := map[string]any{
+		"requirement": requirement, "collision_behavior": "return_original_result", "key_scope": "capability",
+	}
+	if c.keyTTL > 0 {
+		idempotency["ttl_ms"] = c.keyTTL.Milliseconds()
+	}
 	contract := map[string]any{
 		"side_effects": c.effects,
-		"idempotency": map[string]any{
-			"requirement": requirement, "collision_behavior": "return_original_result", "key_scope": "capability",
-		},
+		"idempotency":  idempotency,
 		"execution": map[string]any{
 			"supports_sync": true, "supports_async": c.async, "supports_streaming": c.streams(),
 			"supports_cancel": c.streams(), "supports_retry": c.reading,
@@ -48,17 +114,16 @@ func capability(sc Scenario, ttl time.Duration) map[string]any {
 		},
 		"compensation": map[string]any{"mode": "rollback_not_supported", "requires_approval": false},
 	}
-	risk := c.risk
 	if p := sc.approvalPolicy(ttl); p != nil {
-		risk, contract["approval"] = "high", p
+		contract["approval"] = p
 	}
 	return map[string]any{
 		"id": sc.CapabilityID(), "name": sc.Name, "description": sc.Summary, "kind": c.kind,
-		"input_schema": c.inputSchema(), "output_schema": c.outputSchema(), "risk": risk, "stability": c.stability,
+		"input_schema": c.inputSchema(), "output_schema": c.outputSchema(), "risk": sc.risk(), "stability": c.stability,
 		"auth":                    map[string]string{"scheme": "bearer", "source": "endpoint.api_key"},
 		"requires_human_approval": sc.needsApproval(),
 		"bindings": []any{map[string]any{
-			"profile": "aip.connector.hermes_agent.v1", "system": "hermes_agent", "endpoint_id": sc.Name,
+			"profile": bindingProfile, "system": "hermes_agent", "endpoint_id": sc.Name,
 			"operation": sc.Operation, "method": c.method, "path": c.path, "streaming": c.streams(),
 		}},
 		"contract": contract,

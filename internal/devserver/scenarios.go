@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Scenario is one thing the daemon can be asked to do. Its name is the endpoint
@@ -90,7 +91,10 @@ func (p script) distort(agg *aggregate) {
 const responsesDemo = `{"body":{"input":"Summarize the incident notes","store":true}}`
 
 // Scenarios returns every scenario in the order of the documentation.
-func Scenarios() []Scenario {
+func Scenarios() []Scenario { return slices.Clone(allScenarios()) }
+
+// allScenarios reads the recordings once. Nothing changes a scenario in place.
+var allScenarios = sync.OnceValue(func() []Scenario {
 	return slices.Concat(
 		group("chat_stream", `{"prompt":"Summarize the incident notes","session_id":"demo-session"}`, chatStreams()),
 		group("responses_stream", responsesDemo, responsesStreams()),
@@ -127,7 +131,7 @@ func Scenarios() []Scenario {
 			{Name: "future-stream", Summary: "event names nobody knows, then done", play: script{frames: load("written/future_stream")}},
 		}),
 	)
-}
+})
 
 // group gives scenarios of one operation what they have in common.
 func group(operation, demo string, list []Scenario) []Scenario {

@@ -2,7 +2,9 @@ package devserver
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"sync"
 )
 
 // storedStates are the states a stored response can be found in, each with a
@@ -12,13 +14,15 @@ var storedStates = []string{"completed", "failed", "incomplete", "in_progress"}
 // SeededResponses returns the id of a stored response in each state: completed,
 // failed, incomplete, in_progress. The endpoints whose scenario is about stored
 // responses keep these four from the start.
-func SeededResponses() map[string]string {
+func SeededResponses() map[string]string { return maps.Clone(seededIDs()) }
+
+var seededIDs = sync.OnceValue(func() map[string]string {
 	ids := map[string]string{}
 	for _, state := range storedStates {
 		ids[state] = idOf(seededResponse(state))
 	}
 	return ids
-}
+})
 
 func seededResponse(state string) json.RawMessage {
 	text, err := recordings.ReadFile("scenarios/stored/" + state + ".json")
@@ -115,16 +119,15 @@ func providersOf(scenarios []Scenario) map[string]*provider {
 		if sc.contract().form != storedResponse || traps.forgets {
 			continue
 		}
-		ids := SeededResponses()
 		for _, state := range storedStates {
-			p.keep(ids[state], seededResponse(state))
+			p.keep(seededIDs()[state], seededResponse(state))
 		}
 	}
 	return all
 }
 
 // storedDemo reads or deletes the completed one of the seeded responses.
-var storedDemo = `{"response_id":"` + SeededResponses()["completed"] + `"}`
+var storedDemo = `{"response_id":"` + seededIDs()["completed"] + `"}`
 
 // storedScenarios are about reading stored responses.
 func storedScenarios() []Scenario {
