@@ -65,6 +65,11 @@ func (o *Output) Member(name string) jsontext.Value {
 	return v
 }
 
+// Has reports whether the output has a member of that name that is not null.
+func (o *Output) Has(name string) bool {
+	return o != nil && len(o.Rest[name]) > 0 && o.Rest[name].Kind() != 'n'
+}
+
 // String returns a string member of the output; empty when absent.
 func (o *Output) String(name string) string {
 	s, _ := Unquote(o.Member(name))
@@ -248,6 +253,10 @@ func (d ResultDecoding) output(dec *jsontext.Decoder) (*Output, error) {
 				out.HTTPStatus = *n
 			}
 		case "text":
+			if dec.PeekKind() != '"' { // a provider's object has another use for the name
+				out.Rest[name], err = value(dec)
+				break
+			}
 			out.Text, err = str(dec)
 		case "terminal":
 			out.Terminal, err = boolean(dec)

@@ -414,7 +414,7 @@ func (k known) action(id string) *state.Action { return k.view.Action(id) }
 // config puts a run of the engine together.
 func (r *run) config(d *daemon, out engine.Sink, k known, actionID string, chunks bool) engine.Config {
 	cfg := engine.Config{
-		Net: d.client, Sink: out, Now: r.Now,
+		Net: d.client, Approvals: d.client, Sink: out, Now: r.Now,
 		MessageID: identity.NewMessageID,
 		Binding:   r.binding(d, actionID, chunks),
 		Idle:      r.opts.idleTimeout, MaxEventBytes: int(r.opts.maxEventBytes), Raw: r.opts.includeRaw, Echoes: d.client.Echoes,

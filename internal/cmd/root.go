@@ -15,6 +15,7 @@ func newRootCmd(r *run) *cobra.Command {
 		newActionCmd(r),
 		shortcut(newEventsCmd(r)),
 		shortcut(newCancelCmd(r)),
+		newResponseCmd(r),
 		newStateCmd(r),
 		newDemoCmd(r),
 		newDevCmd(r),

@@ -28,12 +28,26 @@ type CallPlan struct {
 	Wait              *time.Duration
 	Detach            bool
 	CancelOnInterrupt bool
+	// AfterLoss bounds the reading after a lost reply, where less than the
+	// default will do; 0 takes the default.
+	AfterLoss time.Duration
+	// Probe is recorded when the action is run only to learn about another one.
+	Probe *state.Probe
 }
 
 // Call records, submits, follows, shows and settles one action. An error says
 // that the run never began and nothing was sent; everything after that is in
 // the outcome, whose ExitCode is the command's.
 func Call(ctx context.Context, cfg Config, p CallPlan) (*verdict.Outcome, error) {
+	c, err := prepare(ctx, cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	return c.perform(ctx), nil
+}
+
+// prepare records the intent; nothing has been sent.
+func prepare(ctx context.Context, cfg Config, p CallPlan) (*call, error) {
 	if p.Explicit {
 		if err := probe(ctx, cfg.Net, p.Action.ID); err != nil {
 			return nil, err
@@ -44,19 +58,27 @@ func Call(ctx context.Context, cfg Config, p CallPlan) (*verdict.Outcome, error)
 	}
 	r := newRun(cfg, p.Action.ID, p.Action.CapabilityID, p.Operation, true)
 	r.key, r.keyless = p.Action.IdempotencyKey, p.Action.IdempotencyKey == ""
-	c := &call{run: r, plan: p}
-	r.listen("", follow.Begin{})
-	if err := r.announce(); err != nil || r.stdout != nil {
-		class := fault.ClassOf(r.stdout)
+	r.asked = p.Intent.ResponseID
+	return &call{run: r, plan: p}, nil
+}
+
+// perform submits, follows, shows and settles.
+func (c *call) perform(ctx context.Context) *verdict.Outcome {
+	c.listen("", follow.Begin{})
+	if err := c.announce(); err != nil || c.stdout != nil {
+		class := fault.ClassOf(c.stdout)
 		if left := signalOf(ctx); left != 0 {
 			class = left // stdout was given up for the signal's sake
 		}
-		return c.notSent(ctx, class, "output.write", "stdout was gone before anything was sent"), nil
+		return c.notSent(ctx, class, "output.write", "stdout was gone before anything was sent")
 	}
-	if p.Detach {
-		return c.detach(ctx), nil
+	if c.plan.Probe != nil {
+		_ = c.append(ctx, false, state.Record{Type: state.TypeProbe, ActionID: c.id, Probe: c.plan.Probe})
 	}
-	return c.watch(ctx), nil
+	if c.plan.Detach {
+		return c.detach(ctx)
+	}
+	return c.watch(ctx)
 }
 
 // probe asks the daemon for an id that a person gave. A running stream reads

@@ -68,6 +68,14 @@ func comeback(cfg Config, id string, known *state.Action, chunks bool) *run {
 	}
 	r := newRun(cfg, id, capability, operation, chunks)
 	r.key, r.keyless = key, keyless
+	if known != nil {
+		if known.Intent != nil {
+			r.asked = known.Intent.ResponseID
+		}
+		if n := len(known.ApprovalIDs); n > 0 {
+			r.approval = known.ApprovalIDs[n-1]
+		}
+	}
 	return r
 }
 

@@ -47,6 +47,17 @@ type Commands interface {
 	Result(actionID string) []string
 	Status(actionID string) []string
 	Cancel(actionID string) []string
+	// Response reads a stored response; an empty capability leaves it to the
+	// state file which endpoint has it.
+	Response(responseID, capabilityID string) []string
+	// Approve is for whoever may decide, so it repeats no token. Words in
+	// capitals are theirs to fill in; reason says that the policy wants one.
+	Approve(approvalID string, reason bool) []string
+}
+
+// Approvals reads the record of an approval.
+type Approvals interface {
+	Approval(ctx context.Context, approvalID string, payload bool) (*aip.ApprovalView, error)
 }
 
 // Config is what a run needs beside the action itself.
@@ -55,6 +66,7 @@ type Config struct {
 	Journal   Journal // nil keeps nothing; submits refuse that before they come here
 	Sink      Sink
 	Commands  Commands
+	Approvals Approvals // nil: the decision behind a deletion is not looked up
 	Now       func() time.Time
 	MessageID func() string // a fresh msg_… for each envelope
 	Binding   cursor.Binding

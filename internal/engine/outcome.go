@@ -24,6 +24,7 @@ func (r *run) judge(ev verdict.Evidence) verdict.Judgement {
 	ev.Facts = r.script.Facts()
 	ev.Integrity = r.integrity
 	ev.RequiredTools = r.cfg.RequiredTools
+	ev.ResponseID = r.asked
 	if r.fol != nil {
 		ev.Integrity.FromStart = r.fol.FromStart()
 		ev.Integrity.Seen = r.fol.Order().Count()
@@ -139,6 +140,10 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	}
 	if f.result != nil || f.closed {
 		r.adviceFor(o)
+	}
+	r.governed(ctx, o, f.result)
+	if r.amend != nil {
+		r.amend(o, f.result)
 	}
 	if r.cfg.FailOnWarning && o.Verdict == fault.Accepted.String() && o.ExitCode == 0 && len(r.warnings) > 0 {
 		o.Verdict, o.ExitCode = fault.Incomplete.String(), fault.Incomplete.Code()
@@ -264,6 +269,7 @@ func (r *run) next(o *verdict.Outcome) {
 			o.Next = append(o.Next, r.cfg.Commands.Cancel(r.id))
 		}
 	case fault.Unknown.String():
+		defer r.readStored(o)
 		if r.over { // following would wait for an end that never comes
 			o.Next = [][]string{r.cfg.Commands.Result(r.id), r.cfg.Commands.Status(r.id)}
 			return
@@ -271,6 +277,7 @@ func (r *run) next(o *verdict.Outcome) {
 		o.Next = [][]string{r.cfg.Commands.Follow(r.id), r.cfg.Commands.Status(r.id)}
 	case fault.Incomplete.String(), fault.Conflict.String():
 		o.Next = [][]string{r.cfg.Commands.Result(r.id)}
+		r.readStored(o)
 	}
 }
 
@@ -289,7 +296,7 @@ func (r *run) record(ctx context.Context, o *verdict.Outcome, f *finishing) {
 	s := &state.Settled{
 		Verdict: o.Verdict, ExitCode: o.ExitCode, Checks: o.Checks.Map(), AIPStatus: o.AIPStatus, ErrorCode: code,
 		FinishReason: recordable(o.FinishReason), ReplayOf: o.ReplayOf, Missing: o.Checks.MissingCount(), Closed: f.closed,
-		UncertainOutcome: o.UncertainOutcome != nil && *o.UncertainOutcome,
+		UncertainOutcome: o.UncertainOutcome != nil && *o.UncertainOutcome, Receipt: recordedReceipt(o.Receipt),
 	}
 	_ = r.append(rctx, false, state.Record{Type: state.TypeSettled, ActionID: r.id, Settled: s})
 }

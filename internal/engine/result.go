@@ -29,7 +29,8 @@ func (c *call) findResult(ctx context.Context, w *wait) found {
 	if c.reply != nil && c.reply.err == nil && c.reply.body.Result != nil {
 		res := c.reply.body.Result
 		pending := res.Status == aip.StatusPendingApproval || res.Status == aip.StatusRequiresHuman
-		if !w.followOn(res) && !(pending && aip.TerminalState(c.state)) {
+		over := c.terminal || aip.TerminalState(c.state)
+		if !w.followOn(res) && !(pending && over) {
 			return found{result: res, frames: c.reply.frames}
 		}
 	}

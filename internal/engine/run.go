@@ -57,6 +57,13 @@ type run struct {
 	over        bool           // no later read will say more
 	until       time.Time      // when --wait ends; zero without a bound
 	responseID  string
+	asked       string // the stored response that the action reads or deletes
+	approval    string // the approval that the action waits or waited for
+	reason      bool   // the policy of that approval wants a reason
+
+	// amend adds to the outcome what only the command knows, before it is
+	// recorded. It may change the exit code, and never the verdict.
+	amend func(o *verdict.Outcome, res *aip.ActionResult)
 
 	state    string // last lifecycle state read
 	refused  bool   // the last read of the state was refused

@@ -180,6 +180,9 @@ func (r *run) settle(ctx context.Context, f found) *verdict.Outcome {
 	} else if err := r.weigh(ctx, f); err != nil {
 		return r.interrupted(ctx)
 	}
+	if _, stored := storedStem(r.cap); !stored {
+		_ = r.noteResponse(ctx) // of an operation that has no stream to say it
+	}
 	for _, t := range r.script.Facts().Texts {
 		if t.Differs {
 			_ = r.warn("text.differs", "an item's deltas do not add up to the text that the provider gave for it")

@@ -110,6 +110,9 @@ func (w *wait) boundAfterReply() {
 	}
 	w.bounded = true
 	left := w.plan.RunsAtMost + afterExpiry - w.cfg.Now().Sub(w.started)
+	if w.plan.AfterLoss > 0 {
+		left = min(left, w.plan.AfterLoss)
+	}
 	w.deadline = time.NewTimer(max(left, 0))
 }
 
@@ -257,24 +260,12 @@ func (w *wait) followOn(res *aip.ActionResult) bool {
 // pendingReply handles an answer that waits for a human. By default the call
 // ends there; a given --wait is waited out.
 func (w *wait) pendingReply() ending {
-	if id := approvalID(w.call.reply.body.Result); id != "" {
-		_ = w.append(w.ctx, true, state.Record{Type: state.TypeApproval, ActionID: w.id, Approval: &state.Approval{ApprovalID: id}})
-	}
+	w.approvalAsked(w.ctx, w.call.reply.body.Result)
 	if w.plan.Wait == nil || *w.plan.Wait <= 0 {
 		return atReply
 	}
 	w.startPolling()
 	return going
-}
-
-func approvalID(res *aip.ActionResult) string {
-	if res == nil {
-		return ""
-	}
-	if id := res.Output.String("approval_id"); id != "" {
-		return id
-	}
-	return res.Error.DetailString("approval_id")
 }
 
 func (w *wait) repliedError(err error) ending {

@@ -66,7 +66,9 @@ const (
 	StateUncertain    = "uncertain" // the submit's answer was lost
 	StateDraining     = "draining"
 	StateSettling     = "settling"
-	StateWaiting      = "waiting" // polling the durable state
+	StateWaiting      = "waiting"  // polling the durable state
+	StateRetrying     = "retrying" // about to read once more, as a new action
+	StateApproval     = "approval" // the action waits for a human
 )
 
 // State is a change of the client's own work. It is never an error.
@@ -77,6 +79,15 @@ type State struct {
 	Reason  string `json:"reason,omitempty"`       // why, in the client's own words
 	WaitMS  int64  `json:"wait_ms,omitempty"`      // milliseconds until the next attempt
 	Action  string `json:"action_state,omitempty"` // the daemon's lifecycle state, when it was read
+
+	Approval *Approval `json:"approval,omitempty"` // what the action waits for
+}
+
+// Approval is an approval that an action waits for, as its submitter sees it.
+type Approval struct {
+	ApprovalID string   `json:"approval_id"`
+	ExpiresAt  string   `json:"expires_at,omitempty"` // RFC 3339 as the daemon wrote it
+	Approve    []string `json:"approve,omitempty"`    // argv for whoever may decide; words in capitals are theirs to fill in
 }
 
 // Event is a lifecycle event of the action.

@@ -97,6 +97,9 @@ func (n *narration) State(v record.State) error {
 	if !n.status.change(v) {
 		return nil
 	}
+	if v.Approval != nil {
+		n.pending(*v.Approval)
+	}
 	switch {
 	case n.log:
 		n.tell(dim, words(v))
@@ -105,6 +108,20 @@ func (n *narration) State(v record.State) error {
 	}
 	n.status.draw(n.opts.Now())
 	return nil
+}
+
+// pending says what the action waits for, and gives the command to whoever may
+// decide. It is shown also where little was asked for: nothing goes on without.
+func (n *narration) pending(a record.Approval) {
+	n.flushThought()
+	t := sanitize.Format("waits for approval %s", sanitize.LineMax(a.ApprovalID, idMax))
+	if a.ExpiresAt != "" {
+		t = sanitize.Format("%s, until %s", t, sanitize.LineMax(a.ExpiresAt, nameMax))
+	}
+	n.con.line(attention, t)
+	if len(a.Approve) > 0 {
+		n.con.line(plain, sanitize.Format("approver: %s", command(a.Approve)))
+	}
 }
 
 // resultEvents say that a result was stored, which the last line says too: and
@@ -332,6 +349,11 @@ func (n *narration) Outcome(o *verdict.Outcome) error {
 		s = attention
 	}
 	n.con.line(s, summary(&v))
+	if v.Stored != nil {
+		for _, c := range v.Stored.Absent {
+			n.say(plain, sanitize.Format("possible: %s", sanitize.LineMax(c.Message, reasonMax)))
+		}
+	}
 	for _, argv := range v.Next {
 		n.con.line(plain, sanitize.Format("next: %s", command(argv)))
 	}

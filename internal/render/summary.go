@@ -16,6 +16,11 @@ func summary(o *verdict.Outcome) sanitize.Text {
 	add := func(t sanitize.Text) { parts = append(parts, t) }
 
 	head := sanitize.Format("verdict: %s", sanitize.LineMax(o.Verdict, nameMax))
+	if o.Stored != nil && o.Stored.Status != "" {
+		// The verdict is that of the read; nobody should take it for one about
+		// what was read.
+		head = sanitize.Format("stored response %s: %s", sanitize.LineMax(o.Stored.ResponseID, idMax), sanitize.LineMax(o.Stored.Status, nameMax))
+	}
 	if o.Recorded {
 		head = sanitize.Format("%s, as recorded", head)
 	}
@@ -31,6 +36,13 @@ func summary(o *verdict.Outcome) sanitize.Text {
 	}
 	if o.ApprovalID != "" {
 		add(sanitize.Format("approval %s", sanitize.LineMax(o.ApprovalID, idMax)))
+	}
+	if r := o.Receipt; r != nil && r.Deleted {
+		t := sanitize.Format("receipt: %s deleted", sanitize.LineMax(r.ResponseID, idMax))
+		if r.DecisionID != "" {
+			t = sanitize.Format("%s, decision %s", t, sanitize.LineMax(r.DecisionID, idMax))
+		}
+		add(t)
 	}
 	// An action that was not let run, or not to its end, is not asked for them.
 	if f := finish(o); !f.IsEmpty() {

@@ -12,8 +12,8 @@ import (
 // provider.
 const opDelete = "response_delete"
 
-// deletes reports whether the intent removes a stored response.
-func (in *Intent) deletes() bool { return in.Operation == opDelete && in.ResponseID != "" }
+// Deletes reports whether the intent removes a stored response.
+func (in *Intent) Deletes() bool { return in.Operation == opDelete && in.ResponseID != "" }
 
 // sameIntent reports whether two intents ask for exactly the same thing.
 func sameIntent(a, b *Intent) bool {
@@ -35,7 +35,7 @@ func (v *View) Claimed(actionID string, in *Intent) error {
 			continue
 		}
 		switch {
-		case in.deletes() && a.Intent.deletes() && a.Intent.ResponseID == in.ResponseID && !a.ranNothing():
+		case in.Deletes() && a.Intent.Deletes() && a.Intent.ResponseID == in.ResponseID && !a.RanNothing():
 			return fault.New(fault.Usage, "state.duplicate_delete", "a deletion of this response was submitted before, as %s at endpoint %s, and %s; a second one is not sent", a.ID, a.Intent.Endpoint, a.ending()).
 				WithHint("read how it ended with `aipctl action result %s`", a.ID).WithAction(a.ID)
 		case in.IdempotencyKey != "" && a.Intent.IdempotencyKey == in.IdempotencyKey && !sameIntent(a.Intent, in):
@@ -46,8 +46,8 @@ func (v *View) Claimed(actionID string, in *Intent) error {
 	return nil
 }
 
-// ranNothing reports whether the file knows that the action did not take effect.
-func (a *Action) ranNothing() bool {
+// RanNothing reports whether the file knows that the action did not take effect.
+func (a *Action) RanNothing() bool {
 	if a.NotSent != nil {
 		return true
 	}
@@ -73,11 +73,11 @@ func (a *Action) ending() string {
 // For a deletion it reads every line, for damage may hide an earlier one. For a
 // key it reads those that may name it, and then those of the actions it found.
 func (f *File) claimed(ctx context.Context, w *writer, actionID string, in *Intent) error {
-	if in.IdempotencyKey == "" && !in.deletes() {
+	if in.IdempotencyKey == "" && !in.Deletes() {
 		return nil
 	}
 	skip := unrelated(in.IdempotencyKey)
-	if in.deletes() {
+	if in.Deletes() {
 		skip = nil
 	}
 	var earlier []string
@@ -85,7 +85,7 @@ func (f *File) claimed(ctx context.Context, w *writer, actionID string, in *Inte
 	rep, err := w.scan(ctx, skip, func(k kind, rec *Record, raw []byte) {
 		switch {
 		case k == newer:
-			hidden = hidden || in.deletes() && !unrelated(in.ResponseID)(raw)
+			hidden = hidden || in.Deletes() && !unrelated(in.ResponseID)(raw)
 		case rec.Type == TypeIntent && rec.ActionID != actionID && rec.Intent.shares(in):
 			earlier = append(earlier, rec.ActionID)
 		}
@@ -112,7 +112,7 @@ func (f *File) claimed(ctx context.Context, w *writer, actionID string, in *Inte
 	case hidden:
 		return fault.New(fault.State, "state.newer_version", "%s: a newer aipctl wrote of this response, and this version cannot tell whether it was a deletion", f.path).
 			WithHint("use the newer aipctl")
-	case in.deletes() && len(rep.Damaged) > 0:
+	case in.Deletes() && len(rep.Damaged) > 0:
 		d := rep.Damaged[0]
 		return fault.New(fault.State, "state.damaged", "%s: line %d is damaged (%s), and it may hide a deletion of this response", f.path, d.Line, d.Why).
 			WithHint("see `aipctl state check`, or give another file with --state FILE")
@@ -124,7 +124,7 @@ func (f *File) claimed(ctx context.Context, w *writer, actionID string, in *Inte
 // of the same response.
 func (earlier *Intent) shares(in *Intent) bool {
 	return in.IdempotencyKey != "" && earlier.IdempotencyKey == in.IdempotencyKey ||
-		in.deletes() && earlier.deletes() && earlier.ResponseID == in.ResponseID
+		in.Deletes() && earlier.Deletes() && earlier.ResponseID == in.ResponseID
 }
 
 // unrelated says of a line that it names none of the words. A line holds them

@@ -41,6 +41,9 @@ type Evidence struct {
 	Integrity     Integrity
 	RequiredTools []string
 	EffectChecks  []EffectCheck
+	// ResponseID is the stored response that the action was to read or delete;
+	// empty where nobody knows it.
+	ResponseID string
 }
 
 // EffectCheck is the outcome of one command that confirms an effect.
@@ -392,6 +395,7 @@ func (j *judge) integrity() {
 	case differing:
 		*c = Fail
 		j.read(fault.Incomplete, "an item's deltas do not add up to its done text")
+	case j.storedIntegrity():
 	case in.Seen == 0 && (j.ev.Result == nil || j.ev.Result.Output == nil || !j.ev.Result.Output.HasEvents):
 		*c = NotApplicable
 	default:

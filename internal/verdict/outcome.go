@@ -27,7 +27,10 @@ type Outcome struct {
 	ProviderError    *ProviderError `json:"provider_error,omitempty"`    // the last error that the provider reported
 	Hermes           *Hermes        `json:"hermes,omitempty"`            // the provider's own state object
 	ApprovalID       string         `json:"approval_id,omitempty"`       // the approval that the action waits for
-	ResponseID       string         `json:"response_id,omitempty"`       // the stored response that the action made
+	Approve          []string       `json:"approve,omitempty"`           // argv for whoever may decide; words in capitals are theirs to fill in
+	ResponseID       string         `json:"response_id,omitempty"`       // the stored response that the action made, read or deleted
+	Stored           *Stored        `json:"stored,omitempty"`            // what reading a stored response came to
+	Receipt          *Receipt       `json:"receipt,omitempty"`           // what the store answered to a deletion
 	HermesSessionID  string         `json:"hermes_session_id,omitempty"` // the provider's session
 	TextBytes        int            `json:"text_bytes"`                  // length of the answer in bytes of UTF-8
 	Usage            jsontext.Value `json:"usage,omitempty"`             // the provider's counts, digit for digit
@@ -92,4 +95,20 @@ type ItemText struct {
 	Status       string         `json:"status,omitempty"`  // the provider's word
 	Text         string         `json:"text,omitempty"`    // the words of a message
 	Item         jsontext.Value `json:"item,omitempty"`    // the item as the provider wrote it
+}
+
+// Stored is what reading a stored response came to. It never speaks of the
+// action that created the response.
+type Stored struct {
+	ResponseID string         `json:"response_id"`                // as it was asked for
+	Status     string         `json:"status,omitempty"`           // as stored; absent when it was not read
+	Tries      int            `json:"tries"`                      // actions that were run for it
+	Absent     []Cause        `json:"possible_reasons,omitempty"` // why the store may not have it, those first that the state file knows something of
+	Object     jsontext.Value `json:"object,omitempty"`           // as the provider wrote it; only in the document of -o json
+}
+
+// Cause is one possible reason.
+type Cause struct {
+	Code    string `json:"code"`    // stable word
+	Message string `json:"message"` // for a person
 }
