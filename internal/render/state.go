@@ -131,6 +131,10 @@ func words(v record.State) sanitize.Text {
 		t = sanitize.Static("reading what is left")
 	case record.StateSettling:
 		t = sanitize.Static("reading the result")
+	case record.StateRetrying:
+		t = sanitize.Format("reading once more, try %s", sanitize.Int(int64(v.Attempt)))
+	case record.StateApproval:
+		t = sanitize.Static("waiting for an approval")
 	}
 	if v.Action != "" {
 		t = sanitize.Format("%s, action %s", t, action)

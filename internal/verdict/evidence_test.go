@@ -77,6 +77,9 @@ func good(operation string) Evidence {
 	case operatorFamily:
 		ev.Result.Output.Rest["status"] = jsontext.Value(`"completed"`)
 	}
+	if operation == OpResponseDelete {
+		ev.Result.Output.Rest = aip.Members(jsontext.Value(`{"id":"resp_1","object":"response","deleted":true}`))
+	}
 	return ev
 }
 
