@@ -253,7 +253,7 @@ func (d ResultDecoding) output(dec *jsontext.Decoder) (*Output, error) {
 				out.HTTPStatus = *n
 			}
 		case "text":
-			if dec.PeekKind() != '"' { // a provider's object has another use for the name
+			if k := dec.PeekKind(); k == '{' || k == '[' { // a provider's object has another use for the name
 				out.Rest[name], err = value(dec)
 				break
 			}

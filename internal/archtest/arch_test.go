@@ -97,6 +97,7 @@ var rooms = map[string]room{
 	"internal/archtest":  {},
 	"internal/e2e":       {}, // tests of whole commands against a daemon on loopback
 	"internal/e2ecrowd":  {}, // tests of crowds of processes, kills, losses and a full disk
+	"internal/e2estored": {}, // tests of whole commands about stored responses and approvals
 	"internal/e2egolden": {}, // tests of whole commands over every recorded stream
 	"internal/e2eproc":   {}, // tests of the program as a process
 }

@@ -282,7 +282,7 @@ func (r *run) runResponseDelete(ctx context.Context, o *storedOptions, args []st
 			return err
 		}
 		what := "delete the stored response " + s.id + " at endpoint " + in.Endpoint +
-			"; model calls, tool effects, memory and session history stay, and there is no way back"
+			", with no way back; model calls, tool effects, memory and session history stay"
 		if err := r.confirm(ctx, what); err != nil {
 			return err
 		}

@@ -151,15 +151,15 @@ func (p *ResponsePlan) stored(c *call, o *verdict.Outcome, res *aip.ActionResult
 func storedClass(status string) (fault.Class, string) {
 	switch status {
 	case "completed":
-		return fault.Accepted, "the stored response is completed"
+		return fault.Accepted, ""
 	case "failed":
-		return fault.Failed, "the stored response is failed"
+		return fault.Failed, "the provider says that it failed"
 	case "incomplete":
-		return fault.Partial, "the stored response is incomplete"
+		return fault.Partial, "what is stored was cut off"
 	case "in_progress":
-		return fault.Pending, "the stored response is in_progress; that may stay so for ever"
+		return fault.Pending, "it was not finished when it was stored, and may stay so for ever"
 	}
-	return fault.Unknown, "the stored response has a status that is not known"
+	return fault.Unknown, "its status is not one that is known"
 }
 
 // heldSink keeps outcomes back until it is known which try was the last.

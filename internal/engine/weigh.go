@@ -196,6 +196,9 @@ func (r *run) plainOutput(res *aip.ActionResult) error {
 	if res == nil || res.Output == nil || res.Output.Aggregate() || verdict.Streams(r.operation) {
 		return nil
 	}
+	if res.Status == aip.StatusPendingApproval || res.Status == aip.StatusRequiresHuman {
+		return nil // what a human is asked is no output of the action
+	}
 	object := res.Output.Object()
 	ops := hermes.Object(r.operation, object)
 	r.evidence(0, ops)

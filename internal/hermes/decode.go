@@ -61,6 +61,8 @@ func Object(operation string, output jsontext.Value) []transcript.Op {
 	switch operation {
 	case "responses", "response_get":
 		return responseObject(output)
+	case "response_delete":
+		return nil // a receipt has nothing to show
 	default:
 		return chat("", members(output))
 	}
