@@ -217,7 +217,7 @@ func (r *run) storedPlan(c identity.Capability, id string, d *daemon) engine.Cal
 func (o *storedOptions) resolve(view *state.View, id, url string) (identity.Capability, error) {
 	switch {
 	case o.capability != "" && o.endpoint != "":
-		return identity.Capability{}, usageError("usage.endpoint", "--endpoint and --capability cannot stand together")
+		return identity.Capability{}, usageError("usage.endpoint", "--endpoint and --capability cannot stand together").WithHint("give one of them")
 	case o.capability != "":
 		c, err := identity.ParseCapability(o.capability)
 		if err == nil && c.Operation != o.operation {

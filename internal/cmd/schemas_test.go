@@ -75,7 +75,7 @@ var words = map[string][]string{
 	"error.class":          verdictNames(),
 	"state.state": {
 		record.StateConnecting, record.StateFollowing, record.StateSubmitted, record.StateReconnecting, record.StateReplied,
-		record.StateUncertain, record.StateDraining, record.StateSettling, record.StateWaiting,
+		record.StateUncertain, record.StateDraining, record.StateSettling, record.StateWaiting, record.StateRetrying, record.StateApproval,
 	},
 	"chunk.source": sources,
 	"text.source":  sources,

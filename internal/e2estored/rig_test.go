@@ -72,6 +72,7 @@ func (w *world) runContext(ctx context.Context, args ...string) shot {
 		Env: func(name string) string { return w.env[name] },
 		Now: w.now, Executable: "aipctl", Width: func() int { return 200 },
 	}.Run(ctx, args)
+	aiptest.CheckOutput(w.t, args, stdout.String(), stderr.String())
 	return shot{code, stdout.String(), stderr.String()}
 }
 

@@ -85,7 +85,7 @@ type State struct {
 
 // Approval is an approval that an action waits for, as its submitter sees it.
 type Approval struct {
-	ApprovalID string   `json:"approval_id"`
+	ApprovalID string   `json:"approval_id"`          // appr_…
 	ExpiresAt  string   `json:"expires_at,omitempty"` // RFC 3339 as the daemon wrote it
 	Approve    []string `json:"approve,omitempty"`    // argv for whoever may decide; words in capitals are theirs to fill in
 }
