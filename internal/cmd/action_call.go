@@ -22,26 +22,27 @@ import (
 
 // callOptions are the flags of action call.
 type callOptions struct {
-	urlArg      string
-	capability  string
-	endpoint    string
-	input       string
-	prompt      string
-	inputGiven  bool
-	promptGiven bool
-	actionID    string
-	actionGiven bool
-	key         string
-	keyGiven    bool
-	mode        string
-	timeout     time.Duration
-	timeGiven   bool
-	detach      bool
-	dryRun      bool
-	onInterrupt string
-	tools       []string
-	effects     []string
-	failOnWarn  bool
+	urlArg        string
+	capability    string
+	endpoint      string
+	endpointGiven bool
+	input         string
+	prompt        string
+	inputGiven    bool
+	promptGiven   bool
+	actionID      string
+	actionGiven   bool
+	key           string
+	keyGiven      bool
+	mode          string
+	timeout       time.Duration
+	timeGiven     bool
+	detach        bool
+	dryRun        bool
+	onInterrupt   string
+	tools         []string
+	effects       []string
+	failOnWarn    bool
 }
 
 // Words of the flags of action call.
@@ -58,6 +59,7 @@ func newCallCmd(r *run) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error { return o.takeArgs(r, cmd, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
+			o.endpointGiven = f.Changed("endpoint")
 			o.inputGiven, o.promptGiven = f.Changed("input"), f.Changed("prompt")
 			o.actionGiven, o.keyGiven, o.timeGiven = f.Changed("action-id"), f.Changed("idempotency-key"), f.Changed("timeout")
 			return r.runCall(cmd.Context(), cmd, o)
@@ -124,6 +126,9 @@ func (o *callOptions) takeArgs(r *run, cmd *cobra.Command, args []string) error 
 type prepared struct{ plan engine.CallPlan }
 
 func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) error {
+	if err := r.fillEndpoint(o); err != nil {
+		return err
+	}
 	p, err := r.prepareCall(o)
 	if err != nil {
 		return err
@@ -174,6 +179,16 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	cfg.EffectChecks = r.effectChecks(o.effects, out)
 	cfg.Warnings = said
 	return r.exact(r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) }), d, k)
+}
+
+// fillEndpoint takes the endpoint of the context for a bare operation.
+func (r *run) fillEndpoint(o *callOptions) error {
+	if o.endpointGiven || o.capability == "" || strings.Contains(o.capability, ":") {
+		return nil
+	}
+	s, err := r.settings(o.urlArg, true)
+	o.endpoint = s.Endpoint.Text
+	return err
 }
 
 // unused refuses an id that has an intent in this state file, a key that
@@ -310,7 +325,7 @@ func (r *run) completeIntent(p *prepared, d *daemon, facts *inputFacts) {
 	p.plan.Intent = state.Intent{
 		CapabilityID: a.CapabilityID, Endpoint: c.Endpoint, Operation: c.Operation,
 		IdempotencyKey: a.IdempotencyKey, Mode: a.Mode, TimeoutMS: a.TimeoutMS,
-		URL: d.url, Principal: d.principal, InputHash: identity.InputHash(a.Input),
+		URL: d.url, Principal: d.principal, ContextPrincipal: d.named.Principal, Tenant: d.named.Tenant, InputHash: identity.InputHash(a.Input),
 		SessionID: facts.sessionID, SessionKey: facts.sessionKey, Conversation: facts.conversation,
 		PreviousResponseID: facts.previousResponseID, ResponseID: facts.responseID, Store: facts.store, MaxEvents: facts.maxEvents,
 	}

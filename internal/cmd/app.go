@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aipctl/aipctl/internal/config"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/spf13/cobra"
@@ -55,7 +56,8 @@ type run struct {
 	args    []string
 	exit    fault.Class
 	abandon func(func())
-	demo    bool // the daemon ends with this command, so no command leads back
+	named   *config.Settings // once they are resolved
+	demo    bool             // the daemon ends with this command, so no command leads back
 	pages   map[*cobra.Command]page
 }
 

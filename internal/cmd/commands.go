@@ -5,7 +5,8 @@ import (
 )
 
 // nextCommands spells the commands to go on with. They repeat what this run
-// was given, so that they work from another shell.
+// works with and not the context that it came from, so that they work in another
+// shell, in another folder, and after the context was changed.
 type nextCommands struct {
 	name  string
 	url   string
@@ -19,8 +20,8 @@ func (r *run) commands(d *daemon, stateFlag string) nextCommands {
 			c.flags = append(c.flags, name, value)
 		}
 	}
-	add("--token-file", d.tokenFile)
-	add("--ca-file", d.caFile)
+	add("--token-file", absolute(d.tokenFile))
+	add("--ca-file", absolute(d.caFile))
 	add("--state", stateFlag)
 	if r.opts.allowPlaintext {
 		c.flags = append(c.flags, "--allow-plaintext")

@@ -108,7 +108,7 @@ func (r *run) runDemo(ctx context.Context, cmd *cobra.Command, o *demoOptions) e
 
 // pointAt aims this run at the embedded daemon, whatever else was configured.
 func (r *run) pointAt(server *embedded, stateFile string) error {
-	for _, name := range []string{"url", "token-file", "native-bearer-token-file", "ca-file", "native-tls-ca-file", "state"} {
+	for _, name := range []string{"url", "context", "token-file", "native-bearer-token-file", "ca-file", "native-tls-ca-file", "state"} {
 		if r.opts.changed(name) {
 			return usageError("usage.demo", "demo brings its own daemon, token and state file; --%s does not go with it", name).
 				WithHint("leave it out, or run `aipctl action call` against your own daemon")

@@ -48,7 +48,7 @@ func environment() []variable {
 		{"SSL_CERT_FILE, SSL_CERT_DIR", "the system's certificates, where the system is neither macOS nor Windows", ""},
 		{"XDG_CONFIG_HOME", "the folder above aipctl/config.toml", envConfig},
 		{"XDG_STATE_HOME", "the folder above aipctl/state.jsonl", "--state, " + envState},
-		{"HOME, USERPROFILE, APPDATA, LOCALAPPDATA", "where the two folders are when nothing else names them", "the two folders"},
+		{"HOME, USERPROFILE, APPDATA, LOCALAPPDATA", "where these two folders are when nothing else names them", "XDG_CONFIG_HOME, XDG_STATE_HOME"},
 		{"TMPDIR, TMP, TEMP", "where `demo` and `dev serve` put their temporary files", ""},
 		{"COMSPEC", "the shell of --effect-check on Windows; elsewhere it is /bin/sh", ""},
 	}

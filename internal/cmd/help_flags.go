@@ -25,7 +25,7 @@ var flagGroups = []struct {
 	Group flagGroup
 	Flags []string
 }{
-	{connectionFlags, []string{"url", "token-file", "ca-file", "allow-plaintext", "connect-timeout"}},
+	{connectionFlags, []string{"url", "context", "token-file", "ca-file", "allow-plaintext", "connect-timeout"}},
 	{waitingFlags, []string{"wait", "idle-timeout", "max-event-bytes", "max-result-bytes"}},
 	{outputFlags, []string{"output", "jq", "quiet", "verbose", "color", "include-raw", "show-labels", "show-provider-errors", "debug-http"}},
 	{safetyFlags, []string{"state", "yes"}},

@@ -1,22 +1,16 @@
 package cmd
 
 import (
-	"io"
-	"io/fs"
-	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aipctl/aipctl/internal/client"
 	"github.com/aipctl/aipctl/internal/cursor"
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/jq"
 	"github.com/aipctl/aipctl/internal/render"
-	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +19,7 @@ import (
 // globalOptions are the flags of every network command.
 type globalOptions struct {
 	url            string
+	context        string
 	tokenFile      string
 	tokenFilePeer  string
 	caFile         string
@@ -57,6 +52,7 @@ func (o *globalOptions) bind(root *cobra.Command) {
 	f := root.PersistentFlags()
 	o.flags = f
 	f.StringVar(&o.url, "url", "", "the daemon's `URL`, a path prefix included (AIP_URL)")
+	f.StringVar(&o.context, "context", "", "the context, by its `NAME`, that fills in what is not given (AIPCTL_CONTEXT)")
 	f.StringVar(&o.tokenFile, "token-file", "", "owner-only `FILE` with the bearer token (AIP_TOKEN_FILE)")
 	f.StringVar(&o.tokenFilePeer, "native-bearer-token-file", "", "the same as --token-file")
 	f.StringVar(&o.caFile, "ca-file", "", "PEM `FILE` with certificates to trust beside the system's")
@@ -143,6 +139,15 @@ func (o *globalOptions) compileFilter() error {
 
 // check refuses values that no command can work with.
 func (o *globalOptions) check() error {
+	if err := o.checkFiles(); err != nil {
+		return err
+	}
+	return o.checkValues()
+}
+
+// checkValues is the part of check that holds for `context set` too, where an
+// empty file name means something.
+func (o *globalOptions) checkValues() error {
 	for name, d := range map[string]time.Duration{"connect-timeout": o.connectTimeout, "idle-timeout": o.idleTimeout} {
 		if d <= 0 {
 			return usageError("usage.duration", "--%s must be longer than nothing, not %s", name, d).
@@ -161,179 +166,38 @@ func (o *globalOptions) check() error {
 		return usageError("usage.bytes", "--max-result-bytes must be at least 1024").
 			WithHint("leave it out for 536870912 (512 MiB)")
 	}
-	for _, pair := range [][2]string{{"token-file", "native-bearer-token-file"}, {"ca-file", "native-tls-ca-file"}} {
+	return o.compileFilter()
+}
+
+// fileFlags are the flags for one file each, with their second names.
+var fileFlags = [][2]string{{"token-file", "native-bearer-token-file"}, {"ca-file", "native-tls-ca-file"}}
+
+// checkFiles refuses names that are empty, and two that contradict each other.
+func (o *globalOptions) checkFiles() error {
+	for _, pair := range fileFlags {
 		for _, name := range pair {
 			if o.changed(name) && o.flags.Lookup(name).Value.String() == "" {
 				return usageError("usage.file", "--%s was given without a file name", name).
 					WithHint("a shell variable may be empty; give a file, or leave the flag out")
 			}
 		}
+	}
+	if o.changed("context") && o.context == "" {
+		return usageError("usage.context", "--context was given without a name").
+			WithHint("a shell variable may be empty; give a name, or leave the flag out")
+	}
+	return o.checkTwins()
+}
+
+// checkTwins refuses two different files for one purpose.
+func (o *globalOptions) checkTwins() error {
+	for _, pair := range fileFlags {
 		if a, b := o.flags.Lookup(pair[0]), o.flags.Lookup(pair[1]); a.Changed && b.Changed && a.Value.String() != b.Value.String() {
 			return usageError("usage.file", "--%s and --%s name two different files, and mean the same", pair[0], pair[1]).
 				WithHint("give one of them")
 		}
 	}
-	return o.compileFilter()
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// daemon is one resolved daemon with everything to reach it.
-type daemon struct {
-	base      *url.URL
-	url       string
-	tokenFile string // empty when the token comes from the environment
-	caFile    string
-	principal string
-	client    *client.Client
-}
-
-// isURL reports whether an argument is the daemon and not an object. One with
-// another scheme is taken for a daemon too, so that its scheme is what is
-// refused.
-func isURL(s string) bool { return strings.Contains(s, "://") }
-
-// takeURL splits the optional leading URL off the arguments.
-func takeURL(args []string) (raw string, rest []string) {
-	if len(args) > 0 && isURL(args[0]) {
-		return args[0], args[1:]
-	}
-	return "", args
-}
-
-// connect resolves url, token and CA file: flag before environment. The
-// token file is read here once, so that a bad one is refused before anything
-// is written or sent.
-func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
-	o := r.opts
-	if arg != "" && o.changed("url") && o.url != arg {
-		return nil, usageError("url.twice", "two daemons are named: the argument and --url").
-			WithHint("give one of them")
-	}
-	raw := first(arg, o.url)
-	if raw == "" && !o.changed("url") {
-		raw = r.Env(envURL)
-	}
-	if raw == "" {
-		return nil, usageError("url.missing", "no daemon is named").
-			WithHint("give its URL as the first argument, with --url, or in AIP_URL; `aipctl demo` needs none")
-	}
-	base, err := client.ParseBase(raw)
-	if err != nil {
-		return nil, err
-	}
-	d := &daemon{base: base, url: base.String()}
-	source := identity.TokenSource{File: first(o.tokenFile, o.tokenFilePeer)}
-	if source.File == "" {
-		source.File = first(r.Env(envTokenFile), r.Env(envTokenFilePeer))
-	}
-	if source.File == "" {
-		source.Env = r.Env(envToken)
-	}
-	d.tokenFile = source.File
-	token, err := source.Load()
-	if err != nil {
-		return nil, err
-	}
-	if !token.IsZero() && base.Scheme == "http" && !client.Loopback(base) && !o.allowPlaintext {
-		return nil, usageError("url.plaintext_token", "a token would cross http:// to a host that is not this machine").
-			WithHint("use https://, or give --allow-plaintext if the path to the host is safe")
-	}
-	d.principal = identity.Fingerprint(token)
-	d.caFile = first(o.caFile, o.caFilePeer, r.Env(envCAFilePeer))
-	redact := sanitize.NewRedactor(token.Reveal())
-	d.client, err = client.New(client.Options{
-		Base: base, CAFile: d.caFile,
-		Token: func() (string, error) {
-			t, err := source.Load()
-			return t.Reveal(), err
-		},
-		ConnectTimeout: o.connectTimeout, HeaderTimeout: o.idleTimeout, IdleTimeout: o.idleTimeout,
-		MaxResultBytes: o.maxResultBytes, AllowPlaintext: o.allowPlaintext,
-		UserAgent: "aipctl/" + r.Version.Version + " (" + runtime.GOOS + ")", Now: r.Now,
-		Log: r.httpLog(out, redact),
-	})
-	return d, err
-}
-
-// secrets are what the environment and the token file may hold; they are
-// taken out of everything on stderr, whoever put them there.
-func (r *run) secrets() []string {
-	var out []string
-	source := identity.TokenSource{File: first(r.opts.tokenFile, r.opts.tokenFilePeer, r.Env(envTokenFile), r.Env(envTokenFilePeer))}
-	if t, err := source.Load(); err == nil && !t.IsZero() {
-		out = append(out, t.Reveal())
-	}
-	if v := strings.TrimSpace(r.Env(envToken)); v != "" {
-		out = append(out, v)
-	}
-	return out
-}
-
-// redacted wraps a stream so that no line on it holds the token.
-func (r *run) redacted(w io.Writer) io.Writer {
-	secrets := r.secrets()
-	if len(secrets) == 0 {
-		return w
-	}
-	return &redactingWriter{w: w, r: sanitize.NewRedactor(secrets...)}
-}
-
-type redactingWriter struct {
-	w io.Writer
-	r *sanitize.Redactor
-}
-
-// Write takes whole lines, as the renderer writes them.
-func (w *redactingWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.w, w.r.String(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// Stat says where the stream under it leads, so that a log of both streams is
-// known to be one.
-func (w *redactingWriter) Stat() (fs.FileInfo, error) {
-	f, ok := w.w.(interface{ Stat() (fs.FileInfo, error) })
-	if !ok {
-		return nil, fs.ErrInvalid
-	}
-	return f.Stat()
-}
-
-// httpLog shows exchanges on stderr: one line with -v, headers too with
-// --debug-http.
-func (r *run) httpLog(out *render.Renderer, redact *sanitize.Redactor) func(client.Exchange) {
-	if !r.opts.verbose && !r.opts.debugHTTP {
-		return nil
-	}
-	return func(x client.Exchange) {
-		answer := sanitize.Format("%s", sanitize.Line(x.Failure))
-		if x.Status != 0 {
-			answer = sanitize.Int(int64(x.Status))
-			if x.Code != "" {
-				answer = sanitize.Format("%s %s", answer, sanitize.LineMax(redact.String(x.Code), 80))
-			}
-		}
-		line := sanitize.Format("http: %s %s -> %s in %s, sent %s bytes", sanitize.Line(x.Method), sanitize.Line(x.Route), answer, sanitize.Duration(x.Took), sanitize.Int(int64(x.Sent)))
-		out.Log(line)
-		if !r.opts.debugHTTP {
-			return
-		}
-		for _, name := range client.LoggedHeaders() {
-			if v, ok := x.Header[name]; ok {
-				out.Log(sanitize.Format("http:   %s: %s", sanitize.Line(name), sanitize.LineMax(redact.String(v), 120)))
-			}
-		}
-	}
+	return nil
 }
 
 // renderer makes the sink of this run.
@@ -347,37 +211,6 @@ func (r *run) renderer() *render.Renderer {
 	})
 	r.abandon(out.Abandon)
 	return out
-}
-
-// stateOff is the value of --state that keeps nothing.
-const stateOff = "off"
-
-// journal opens the state file; nil for --state off.
-func (r *run) journal() (*state.File, string, error) {
-	path := r.opts.stateFile
-	if path == "" && r.opts.changed("state") {
-		return nil, "", usageError("usage.state", "--state was given without a file name").WithHint("give a file, or off")
-	}
-	given := path != ""
-	if path == "" {
-		path = r.Env(envState)
-		given = path != ""
-	}
-	if path == stateOff {
-		return nil, stateOff, nil
-	}
-	if path == "" {
-		p, err := state.DefaultPath(r.Env, runtime.GOOS)
-		if err != nil {
-			return nil, "", err
-		}
-		path = p
-	}
-	f := state.New(path, state.WithNow(r.Now))
-	if !given {
-		return f, "", nil
-	}
-	return f, path, nil
 }
 
 // known is what a reading command knows of the past: without a readable

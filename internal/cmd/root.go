@@ -16,6 +16,7 @@ func newRootCmd(r *run) *cobra.Command {
 		shortcut(newEventsCmd(r)),
 		shortcut(newCancelCmd(r)),
 		newResponseCmd(r),
+		newContextCmd(r),
 		newStateCmd(r),
 		newDemoCmd(r),
 		newDevCmd(r),

@@ -48,6 +48,7 @@ func (r *run) loadState(ctx context.Context, out *render.Renderer) (loaded, erro
 	if err != nil {
 		return loaded{}, err
 	}
+	r.sayState(out)
 	l := loaded{file: f}
 	if l.view, l.report, err = f.Load(ctx); err != nil {
 		return loaded{}, err

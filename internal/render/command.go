@@ -18,9 +18,9 @@ func quoteFor(goos string) func(string) string {
 	return quotePOSIX
 }
 
-// command writes argv so that a person can paste it into a shell. It is never
+// Command writes argv so that a person can paste it into a shell. It is never
 // cut: a shortened command is another one.
-func command(argv []string) sanitize.Text {
+func Command(argv []string) sanitize.Text {
 	var words []sanitize.Text
 	for _, arg := range argv {
 		words = append(words, sanitize.Line(quote(arg)))

@@ -85,10 +85,10 @@ func (n *narration) Identity(v record.Identity) error {
 		}
 	}
 	if len(v.Resume) > 0 {
-		n.say(dim, sanitize.Format("come back: %s", command(v.Resume)))
+		n.say(dim, sanitize.Format("come back: %s", Command(v.Resume)))
 	}
 	if len(v.Cancel) > 0 {
-		n.say(dim, sanitize.Format("cancel: %s", command(v.Cancel)))
+		n.say(dim, sanitize.Format("cancel: %s", Command(v.Cancel)))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (n *narration) pending(a record.Approval) {
 	}
 	n.con.line(attention, t)
 	if len(a.Approve) > 0 {
-		n.con.line(plain, sanitize.Format("approver: %s", command(a.Approve)))
+		n.con.line(plain, sanitize.Format("approver: %s", Command(a.Approve)))
 	}
 }
 
@@ -355,7 +355,7 @@ func (n *narration) Outcome(o *verdict.Outcome) error {
 		}
 	}
 	for _, argv := range v.Next {
-		n.con.line(plain, sanitize.Format("next: %s", command(argv)))
+		n.con.line(plain, sanitize.Format("next: %s", Command(argv)))
 	}
 	return failed
 }

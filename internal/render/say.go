@@ -56,7 +56,7 @@ func (r *Renderer) Error(err error) {
 		next = append(next, sanitize.LineMax(e.Hint, messageMax))
 	}
 	if len(e.Next) > 0 {
-		next = append(next, command(e.Next))
+		next = append(next, Command(e.Next))
 	}
 	if len(next) > 0 {
 		r.con.line(plain, sanitize.Format("next: %s", sanitize.Join(": ", next...)))
@@ -212,7 +212,7 @@ func (r *Renderer) CancelOutcome(o *verdict.Outcome) error {
 		r.con.line(bad, summary(&short))
 	}
 	for _, argv := range o.Next {
-		r.con.line(plain, sanitize.Format("next: %s", command(argv)))
+		r.con.line(plain, sanitize.Format("next: %s", Command(argv)))
 	}
 	return err
 }
