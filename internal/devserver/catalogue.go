@@ -56,12 +56,13 @@ type offerKey struct {
 	id, summary string
 	approval    bool
 	ttl         time.Duration
+	key         KeyTerms
 }
 
 var offersWritten sync.Map // offerKey to offer
 
 func offerOf(sc Scenario, ttl time.Duration) offer {
-	key := offerKey{sc.CapabilityID(), sc.Summary, sc.needsApproval(), ttl}
+	key := offerKey{sc.CapabilityID(), sc.Summary, sc.needsApproval(), ttl, sc.keyTerms()}
 	if written, ok := offersWritten.Load(key); ok {
 		return written.(offer)
 	}

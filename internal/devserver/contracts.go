@@ -145,12 +145,13 @@ func (c contract) latencyMS() int {
 }
 
 // broken makes the contract checks of a submission: the key, then the mode. A
-// refusal is a failed result that is stored nowhere; nil is none.
-func (c contract) broken(a action) *protocolError {
-	if _, given := a.key(); c.keyed && !given {
+// refusal is a failed result that is stored nowhere; nil is none. A blank key is
+// enough here, although it will protect from nothing.
+func (sc *Scenario) broken(a action) *protocolError {
+	if sc.keyTerms().Requirement == "required" && a.IdempotencyKey == "" {
 		return newError("aip-runtime", policy, "idempotency.required", "this capability needs an idempotency key")
 	}
-	if !c.supports(a.Mode) {
+	if !sc.contract().supports(a.Mode) {
 		return newError("aip-runtime", policy, "execution.mode_unsupported", "this capability does not run in the mode `"+a.Mode+"`")
 	}
 	return nil

@@ -62,7 +62,8 @@ func TestOrderOfTheChecks(t *testing.T) {
 	}{
 		{"the schema comes before the key", "operator-complete", fields{"input": bad, "idempotency_key": nil}, "action.input_schema_invalid"},
 		{"but not for async", "operator-complete", fields{"input": bad, "idempotency_key": nil, "mode": "async"}, "idempotency.required"},
-		{"a blank key is none", "operator-complete", fields{"idempotency_key": " "}, "idempotency.required"},
+		{"an empty key is none", "operator-complete", fields{"idempotency_key": ""}, "idempotency.required"},
+		{"a blank key is let through", "operator-complete", fields{"idempotency_key": " ", "mode": "async"}, ""},
 		{"the schema comes before the mode", "chat-sync-ok", fields{"input": bad, "mode": "streaming"}, "action.input_schema_invalid"},
 		{"but not for async here either", "chat-sync-ok", fields{"input": bad, "mode": "async"}, "execution.mode_unsupported"},
 		{"an operation that has the mode queues what it cannot read", "chat-stop", fields{"input": bad, "mode": "async"}, ""},

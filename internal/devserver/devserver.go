@@ -53,6 +53,9 @@ type Options struct {
 	// ApprovalTTL is how long an approval waits for a decision; 0 is 15 minutes.
 	// It is not scaled.
 	ApprovalTTL time.Duration
+	// Keys are the terms on which the capability of that id takes idempotency
+	// keys.
+	Keys map[string]KeyTerms
 	// Catalogue and Manifest say how the two places of discovery answer.
 	Catalogue, Manifest Discovery
 	// Schemas are announced as the input schema of the capability of that id, and
@@ -155,6 +158,11 @@ func New(opts Options) *Server {
 	s := &Server{opts: opts, scenarios: Scenarios(), wake: make(chan struct{}, 1)}
 	s.scenarios = append(s.scenarios, scenariosOf(opts.Recordings, s.scenarios)...)
 	s.served, s.providers = serves(s.scenarios), providersOf(s.scenarios)
+	for i, sc := range s.served {
+		if terms, ok := opts.Keys[sc.CapabilityID()]; ok {
+			s.served[i].play.key = terms
+		}
+	}
 	s.callers = callers(opts)
 	s.store = newStore(s.now)
 	s.startedAt = s.now()

@@ -89,6 +89,8 @@ var expectations = []expectation{
 	{"stored-missing", 400, halves + "remote_rejected", "", "unknown", 0, "", ""},
 	{"stored-unauthorized", 401, halves + "authentication", "", "unknown", 0, "", ""},
 	{"stored-busy", 503, halves + "remote_temporary", "", "unknown", 0, "", ""},
+	{"stored-key-once", 200, "", "completed", "completed", 0, "", ""},
+	{"stored-key-same", 200, "", "completed", "completed", 0, "", ""},
 	{"delete", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
 	{"delete-wrong-id", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},
 	{"delete-not-deleted", 200, "policy.human_approval_required", "pending_approval", "pending_approval", 0, "", ""},

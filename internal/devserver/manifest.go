@@ -86,22 +86,13 @@ func (sc *Scenario) risk() string {
 
 func capability(sc Scenario, ttl time.Duration) map[string]any {
 	c := sc.contract()
-	requirement, safety := "optional", "unsafe"
-	if c.keyed {
-		requirement = "required"
-	}
+	safety := "unsafe"
 	if c.reading {
 		safety = "safe"
 	}
-	idempotency := map[string]any{
-		"requirement": requirement, "collision_behavior": "return_original_result", "key_scope": "capability",
-	}
-	if c.keyTTL > 0 {
-		idempotency["ttl_ms"] = c.keyTTL.Milliseconds()
-	}
 	contract := map[string]any{
 		"side_effects": c.effects,
-		"idempotency":  idempotency,
+		"idempotency":  sc.keyTerms().announced(),
 		"execution": map[string]any{
 			"supports_sync": true, "supports_async": c.async, "supports_streaming": c.streams(),
 			"supports_cancel": c.streams(), "supports_retry": c.reading,

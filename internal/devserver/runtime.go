@@ -48,7 +48,7 @@ func (s *Server) submit(ctx context.Context, env *envelope) answer {
 			return resultAnswer(failedResult(a.ID, schemaViolation("action.input_schema_invalid", sc, bad)))
 		}
 	}
-	if broken := sc.contract().broken(a); broken != nil {
+	if broken := sc.broken(a); broken != nil {
 		return resultAnswer(failedResult(a.ID, broken))
 	}
 	if taken := s.store.reserve(r); taken != nil {

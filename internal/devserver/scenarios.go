@@ -59,6 +59,7 @@ type script struct {
 	dropStatus     bool   // the aggregate lacks http_status
 	alter, by      string // words changed in the aggregate only
 	stored         storedTraps
+	key            KeyTerms // where they are not the operation's
 }
 
 // bytes is what the provider sends for the n-th run that its endpoint is asked

@@ -136,6 +136,8 @@ func storedScenarios() []Scenario {
 		{Name: "stored-missing", Summary: "404: never stored, deleted, evicted, or kept by another instance", play: script{stored: storedTraps{forgets: true}}},
 		{Name: "stored-unauthorized", Summary: "the provider answers 401", play: script{providerStatus: 401}},
 		{Name: "stored-busy", Summary: "the provider answers 503 twice, then as it should", play: script{stored: storedTraps{busy: 2}}},
+		{Name: "stored-key-once", Summary: "a key that was used before is refused, whatever it was used for", play: script{key: KeyTerms{Collision: "reject_conflict"}}},
+		{Name: "stored-key-same", Summary: "a key that was used before is refused for another input", play: script{key: KeyTerms{Collision: "revalidate_input_hash"}}},
 	})
 }
 
