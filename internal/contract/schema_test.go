@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,8 +17,8 @@ func TestEachViolationNamesItsField(t *testing.T) {
 		{`{"type":"object"}`, `[]`, `: is an array, not object`},
 		{`{"required":["response_id"]}`, `{}`, `/response_id: is required and missing`},
 		{`{"properties":{"response_id":{"type":"string","minLength":1}}}`, `{"response_id":""}`, `/response_id: has 0 characters, at least 1`},
-		{`{"properties":{"response_id":{"type":"string"}}}`, `{"response_id":7}`, `/response_id: is an integer, not string`},
-		{`{"properties":{"n":{"type":["integer","null"]}}}`, `{"n":1.5}`, `/n: is a number, not integer or null`},
+		{`{"properties":{"response_id":{"type":"string"}}}`, `{"response_id":7}`, `/response_id: is a number, not string`},
+		{`{"properties":{"n":{"type":["integer","null"]}}}`, `{"n":1.5}`, `/n: is a number, not null or integer`},
 		{`{"properties":{"n":{"minimum":1,"maximum":100000}}}`, `{"n":0}`, `/n: is below 1`},
 		{`{"properties":{"n":{"exclusiveMaximum":0.5}}}`, `{"n":5e-1}`, `/n: is not below 0.5`},
 		{`{"properties":{"m":{"items":{"required":["role"]}}}}`, `{"m":[{"role":"user"},{}]}`, `/m/1/role: is required and missing`},
@@ -25,30 +26,30 @@ func TestEachViolationNamesItsField(t *testing.T) {
 		{`{"properties":{"e":{"enum":["low","high",3]}}}`, `{"e":"secret"}`, `/e: is none of "low", "high", 3`},
 		{`{"additionalProperties":false,"properties":{"a":true}}`, `{"a":1,"b":2}`, `/b: is not allowed here`},
 		{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1,"b":2}`, `/b: is not allowed here`},
-		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"x1":"","x2":2}`, `/x2: is an integer, not string`},
+		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"x1":"","x2":2}`, `/x2: is a number, not string`},
 		{`{"propertyNames":{"maxLength":2}}`, `{"abc":1}`, `/abc: has a name that is not allowed`},
 		{`{"properties":{"s":{"pattern":"^resp_"}}}`, `{"s":"secret"}`, `/s: does not match the pattern ^resp_`},
 		{`{"oneOf":[{"required":["prompt"]},{"required":["query"]},{"required":["messages"]}]}`, `{"x":1}`, `: has none of prompt, query, messages`},
 		{`{"oneOf":[{"required":["prompt"]},{"required":["query"]}]}`, `{"prompt":1,"query":2}`, `: has more than one of prompt, query`},
 		{`{"properties":{"i":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"object"}}]}}}`, `{"i":[{},"secret"]}`, `/i/1: is a string, not object`},
 		{`{"properties":{"i":{"anyOf":[{"type":"string"},{"type":"array"}]}}}`, `{"i":1}`, `/i: fits none of 2 forms`},
-		{`{"$defs":{"t":{"properties":{"sub":{"$ref":"#/$defs/t"},"v":{"type":"string"}}}},"$ref":"#/$defs/t"}`, `{"sub":{"sub":{"v":1}}}`, `/sub/sub/v: is an integer, not string`},
+		{`{"$defs":{"t":{"properties":{"sub":{"$ref":"#/$defs/t"},"v":{"type":"string"}}}},"$ref":"#/$defs/t"}`, `{"sub":{"sub":{"v":1}}}`, `/sub/sub/v: is a number, not string`},
 		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `/b: is missing, which a asks for`},
 		{`{"properties":{"l":{"uniqueItems":true}}}`, `{"l":[1,2,1.0]}`, `/l: has the same element twice, as 0 and 2`},
-		{`{"properties":{"l":{"contains":{"const":1}}}}`, `{"l":[2]}`, `/l: has 0 elements of a form that has to be there, at least 1`},
+		{`{"properties":{"l":{"contains":{"const":1}}}}`, `{"l":[2]}`, `/l: has no element of a form that has to be there`},
 		{`{"maxProperties":1}`, `{"a":1,"b":2}`, `: has 2 members, at most 1`},
 		{`{"not":{"required":["a"]}}`, `{"a":1}`, `: has a form that is ruled out`},
 		{`{"if":{"required":["a"]},"then":{"required":["b"]}}`, `{"a":1}`, `/b: is required and missing`},
 		{`false`, `{}`, `: is not allowed here`},
 		// All of them, in the order of the names.
-		{`{"additionalProperties":{"type":"string"}}`, `{"b":1,"a":2,"c":""}`, `/a: is an integer, not string; /b: is an integer, not string`},
+		{`{"additionalProperties":{"type":"string"}}`, `{"b":1,"a":2,"c":""}`, `/a: is a number, not string; /b: is a number, not string`},
 	} {
 		s, err := Compile(jsontext.Value(c.schema))
 		if err != nil {
 			t.Errorf("%s: %v", c.schema, err)
 			continue
 		}
-		list, err := s.Check(jsontext.Value(c.input))
+		list, err := s.Check(t.Context(), jsontext.Value(c.input))
 		var got []string
 		for _, v := range list {
 			got = append(got, v.Pointer+": "+v.Why)
@@ -83,14 +84,12 @@ func TestNumbersOfAnySizeAreJudgedExactly(t *testing.T) {
 		{`{"minimum":-9223372036854775808}`, `-9223372036854775809`, false},
 		{`{"maximum":1e308}`, `1e309`, false},
 		{`{"maximum":1e400}`, `9e399`, true},
-		{`{"exclusiveMinimum":0}`, `1e-999999999999999999999`, true},
 		{`{"exclusiveMinimum":0}`, `-1e-400`, false},
 		{`{"minimum":0.1}`, `0.1`, true},
 		{`{"exclusiveMinimum":0.1}`, `0.10000000000000000001`, true},
 		{`{"multipleOf":0.01}`, `0.07`, true},
 		{`{"multipleOf":0.01}`, `0.075`, false},
 		{`{"multipleOf":3}`, `1e400`, false},
-		{`{"multipleOf":4}`, `1e999999999`, true},
 		{`{"multipleOf":3}`, `300000000000000000000000000000000000003`, true},
 		{`{"multipleOf":2}`, `9007199254740993`, false},
 		{`{"const":9007199254740993}`, `9007199254740992`, false},
@@ -103,7 +102,7 @@ func TestNumbersOfAnySizeAreJudgedExactly(t *testing.T) {
 			t.Errorf("%s: %v", c.schema, err)
 			continue
 		}
-		got, err := s.Check(jsontext.Value(c.number))
+		got, err := s.Check(t.Context(), jsontext.Value(c.number))
 		if err != nil || (len(got) == 0) != c.right {
 			t.Errorf("%s over %s: %v %v, right is %v", c.schema, c.number, got, err, c.right)
 		}
@@ -115,9 +114,9 @@ func TestNumbersOfAnySizeAreJudgedExactly(t *testing.T) {
 func TestNoReferenceLeadsOutOfTheSchema(t *testing.T) {
 	for _, ref := range []string{
 		"file:///etc/hostname", "http://127.0.0.1:1/x", "https://example.com/schema.json#/a", "other.json", "/other.json",
-		"//host/x", "urn:x:y", `C:\\x`, "https://json-schema.org/draft/2020-12/schema",
+		"//host/x", "urn:x:y", "https://json-schema.org/draft/2030-01/schema",
 	} {
-		for _, at := range []string{`{"$ref":"%s"}`, `{"properties":{"a":{"$ref":"%s"}}}`, `{"$defs":{"a":{"items":{"$ref":"%s"}}}}`} {
+		for _, at := range []string{`{"$ref":"%s"}`, `{"properties":{"a":{"$ref":"%s"}}}`, `{"$defs":{"a":{"items":{"$ref":"%s"}}},"$ref":"#/$defs/a"}`} {
 			_, err := Compile(jsontext.Value(fmt.Sprintf(at, ref)))
 			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "leads out of the schema") {
 				t.Errorf("%s in %s: %v", ref, at, err)
@@ -132,19 +131,18 @@ func TestNoReferenceLeadsOutOfTheSchema(t *testing.T) {
 // TestASchemaThatIsNoneDoesNotCompile: it is said where it is wrong.
 func TestASchemaThatIsNoneDoesNotCompile(t *testing.T) {
 	for schema, want := range map[string]string{
-		`[]`:                        "at the top stands no schema",
-		`{"properties":{"a":7}}`:    "at /properties/a stands no schema",
-		`{"properties":[]}`:         "/properties is no object of schemas",
-		`{"type":"text"}`:           "/type names a type that there is none of",
-		`{"items":{"minimum":"1"}}`: "/items/minimum is no number",
-		`{"minLength":-1}`:          "/minLength is no whole number from 0 on",
-		`{"multipleOf":0}`:          "/multipleOf is not above 0",
-		`{"required":"a"}`:          "/required is no list of strings",
-		`{"anyOf":[]}`:              "/anyOf is no list of schemas",
-		`{"enum":1}`:                "/enum is no list",
-		`{"$schema":"http://json-schema.org/draft-07/schema#"}`: "is not draft 2020-12",
-		`{"pattern":"(?=a)"}`: "/pattern is no regular expression that Go knows",
-		`{"a":`:               "it is no JSON",
+		`[]`:                                    "the whole of it is an array, not boolean or object",
+		`{"properties":{"a":7}}`:                "/properties/a is a number, not boolean or object",
+		`{"properties":[]}`:                     "/properties is an array, not object",
+		`{"type":"text"}`:                       "/type fits none of 2 forms",
+		`{"items":{"minimum":"1"}}`:             "/items/minimum is a string, not number",
+		`{"minLength":-1}`:                      "/minLength is below 0",
+		`{"multipleOf":0}`:                      "/multipleOf is not above 0",
+		`{"required":"a"}`:                      "/required is a string, not array",
+		`{"anyOf":[]}`:                          "/anyOf has 0 elements, at least 1",
+		`{"$ref":"C:\\x"}`:                      "/$ref is no uri-reference",
+		`{"a":`:                                 "it is no JSON",
+		`{"$schema":"https://example.com/own"}`: "leads out of the schema",
 	} {
 		if _, err := Compile(jsontext.Value(schema)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", schema, err, want)
@@ -152,38 +150,62 @@ func TestASchemaThatIsNoneDoesNotCompile(t *testing.T) {
 	}
 }
 
-// TestAHostileSchemaEndsInBoundedTime: each of these takes for ever, or all
-// memory, or the stack, where nothing bounds it. Here it ends, and nothing is
-// said of the input.
-func TestAHostileSchemaEndsInBoundedTime(t *testing.T) {
+// TestWhatIsOutOfBoundsIsNotJudged: each of these takes all memory, or the
+// stack, where nothing bounds it. Nothing is said of the input then.
+func TestWhatIsOutOfBoundsIsNotJudged(t *testing.T) {
 	deep := func(n int, open, end string) string { return strings.Repeat(open, n) + "true" + strings.Repeat(end, n) }
-	double := `{"$defs":{"a0":{"type":"string"}`
-	for i := 1; i < 60; i++ {
-		double += fmt.Sprintf(`,"a%d":{"anyOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i, i-1, i-1)
-	}
-	double += `},"$ref":"#/$defs/a59"}`
-	long := `{"s":"` + strings.Repeat("a", 1<<20) + `"}`
 	for name, c := range map[string]struct{ schema, input string }{
-		"a reference to itself":     {`{"$ref":"#"}`, `{}`},
-		"two that lead to another":  {`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`, `{}`},
-		"doubled sixty times":       {double, `{}`},
-		"deep":                      {deep(1000, `{"not":`, `}`), `{}`},
-		"deep properties":           {deep(5000, `{"properties":{"a":`, `}}`), `{}`},
-		"too large":                 {`{"description":"` + strings.Repeat("x", maxSchemaBytes) + `"}`, `{}`},
-		"a large pattern":           {`{"pattern":"(((a{100}){100}){100})"}`, `"a"`},
-		"a slow pattern":            {`{"properties":{"s":{"pattern":"(x+x+){500}y"}}}`, long},
-		"many schemas":              {`{"allOf":[` + strings.Repeat("true,", maxSchemaNodes) + `true]}`, `{}`},
-		"an input that nests":       {`{"items":{"$ref":"#"}}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000)},
-		"every element by everyone": {`{"items":{"allOf":[` + strings.Repeat("true,", 10_000) + `true]}}`, `[` + strings.Repeat("1,", 100_000) + `1]`},
-		"a giant constant":          {`{"items":{"const":"` + strings.Repeat("x", maxSchemaBytes-100) + `"}}`, `[` + strings.Repeat(`"x",`, 100_000) + `1]`},
-		"digits without end":        {`{"multipleOf":7}`, strings.Repeat("7", 1<<20)},
+		"deep":                 {deep(1000, `{"not":`, `}`), `{}`},
+		"deep properties":      {deep(5000, `{"properties":{"a":`, `}}`), `{}`},
+		"too large":            {`{"description":"` + strings.Repeat("x", maxSchemaBytes) + `"}`, `{}`},
+		"a long pattern":       {`{"pattern":"` + strings.Repeat("a", maxPattern+1) + `"}`, `"a"`},
+		"a large pattern":      {`{"pattern":"(((a{100}){100}){100})"}`, `"a"`},
+		"a backtracking one":   {`{"pattern":"(?=a)"}`, `"a"`},
+		"an input that nests":  {`{"items":{"$ref":"#"}}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000)},
+		"digits without end":   {`{"multipleOf":7}`, strings.Repeat("7", 1<<20)},
+		"an exponent":          {`{"multipleOf":7}`, `1e999999999`},
+		"a negative exponent":  {`{"minimum":0}`, `1e-999999999`},
+		"one out of all ints":  {`{"minimum":0}`, `1e99999999999999999999`},
+		"a bound of a schema":  {`{"maximum":1e999999999}`, `1`},
+		"a constant of a kind": {`{"const":[1e999999999]}`, `1`},
 	} {
 		s, err := Compile(jsontext.Value(c.schema))
 		if err == nil {
-			_, err = s.Check(jsontext.Value(c.input))
+			_, err = s.Check(t.Context(), jsontext.Value(c.input))
 		}
 		if !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestJudgingEndsWithItsContext: a schema of a few hundred bytes may ask for
+// any number of steps.
+func TestJudgingEndsWithItsContext(t *testing.T) {
+	doubled := `{"$defs":{"a0":{"type":"string"}`
+	for i := 1; i < 20; i++ {
+		doubled += fmt.Sprintf(`,"a%d":{"anyOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i, i-1, i-1)
+	}
+	s, err := Compile(jsontext.Value(doubled + `},"$ref":"#/$defs/a19"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := s.Check(ctx, jsontext.Value(`{}`)); !errors.Is(err, ErrUnsupported) || got != nil {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
+// TestAReferenceToItselfIsSaid and does not go round for ever.
+func TestAReferenceToItselfIsSaid(t *testing.T) {
+	for _, schema := range []string{`{"$ref":"#"}`, `{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`} {
+		s, err := Compile(jsontext.Value(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Check(t.Context(), jsontext.Value(`{}`)); err == nil && len(got) == 0 {
+			t.Errorf("%s takes everything", schema)
 		}
 	}
 }
@@ -196,8 +218,8 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			return
 		}
-		first, err := s.Check(jsontext.Value(input))
-		again, errAgain := s.Check(jsontext.Value(input))
+		first, err := s.Check(t.Context(), jsontext.Value(input))
+		again, errAgain := s.Check(t.Context(), jsontext.Value(input))
 		if fmt.Sprint(first, err) != fmt.Sprint(again, errAgain) {
 			t.Errorf("%v %v, and then %v %v", first, err, again, errAgain)
 		}
