@@ -325,10 +325,11 @@ func (r *run) completeIntent(p *prepared, d *daemon, facts *inputFacts) {
 	p.plan.Intent = state.Intent{
 		CapabilityID: a.CapabilityID, Endpoint: c.Endpoint, Operation: c.Operation,
 		IdempotencyKey: a.IdempotencyKey, Mode: a.Mode, TimeoutMS: a.TimeoutMS,
-		URL: d.url, Principal: d.principal, ContextPrincipal: d.named.Principal, Tenant: d.named.Tenant, InputHash: identity.InputHash(a.Input),
+		InputHash: identity.InputHash(a.Input),
 		SessionID: facts.sessionID, SessionKey: facts.sessionKey, Conversation: facts.conversation,
 		PreviousResponseID: facts.previousResponseID, ResponseID: facts.responseID, Store: facts.store, MaxEvents: facts.maxEvents,
 	}
+	d.sign(&p.plan.Intent)
 }
 
 // dryRunRecord is what a call would have submitted.

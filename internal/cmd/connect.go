@@ -14,6 +14,7 @@ import (
 	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/state"
 )
 
 // daemon is one resolved daemon with everything to reach it.
@@ -25,6 +26,12 @@ type daemon struct {
 	principal string // fingerprint of the token
 	named     config.Settings
 	client    *client.Client
+}
+
+// sign puts into an intent at which daemon it is, and as whom.
+func (d *daemon) sign(in *state.Intent) {
+	in.URL, in.Principal = d.url, d.principal
+	in.ContextPrincipal, in.Tenant = d.named.Principal, d.named.Tenant
 }
 
 // isURL reports whether an argument is the daemon and not an object. One with

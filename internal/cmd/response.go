@@ -207,8 +207,9 @@ func (r *run) storedPlan(c identity.Capability, id string, d *daemon) engine.Cal
 	}
 	p.Intent = state.Intent{
 		CapabilityID: a.CapabilityID, Endpoint: c.Endpoint, Operation: c.Operation, IdempotencyKey: a.IdempotencyKey, Mode: a.Mode,
-		URL: d.url, Principal: d.principal, InputHash: identity.InputHash(a.Input), ResponseID: id,
+		InputHash: identity.InputHash(a.Input), ResponseID: id,
 	}
+	d.sign(&p.Intent)
 	return p
 }
 
