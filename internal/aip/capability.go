@@ -84,7 +84,7 @@ type ApprovalDemand struct {
 
 // CapabilityPage is one page of the catalogue.
 type CapabilityPage struct {
-	Revision     string // as written; empty where it is absent
+	Revision     string // the digits as written; empty where it is absent
 	Capabilities []Capability
 	NextCursor   string // empty on the last page
 	Total        *uint64
@@ -104,8 +104,8 @@ func DecodeCapabilityPage(r io.Reader) (*CapabilityPage, error) {
 		switch name {
 		case "catalog_revision":
 			var v jsontext.Value
-			if v, err = value(dec); v.Kind() == '0' || v.Kind() == '"' {
-				page.Revision = string(bytes.Trim(v, `"`))
+			if v, err = value(dec); v.Kind() == '0' {
+				page.Revision = string(v)
 			}
 		case "next_cursor":
 			page.NextCursor, err = str(dec)

@@ -145,9 +145,6 @@ func (s *Surrogates) Join(delta string) string {
 	return b.String()
 }
 
-// Holds reports whether a half is held back.
-func (s *Surrogates) Holds() bool { return s.high != 0 }
-
 // Flush returns U+FFFD for a half that was held back and never joined.
 func (s *Surrogates) Flush() string {
 	if s.high == 0 {

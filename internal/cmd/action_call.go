@@ -43,6 +43,7 @@ type callOptions struct {
 	tools         []string
 	effects       []string
 	failOnWarn    bool
+	validate      string
 }
 
 // Words of the flags of action call.
@@ -102,6 +103,7 @@ stream is never taken for success.`,
 	f.Var(oneOf(&o.onInterrupt, interruptDetach, interruptCancel), "on-interrupt", "what Ctrl-C does to the action")
 	f.StringArrayVar(&o.tools, "require-tool", nil, "a tool, by its `NAME`, that must have completed; may be repeated")
 	f.StringArrayVar(&o.effects, "effect-check", nil, "a shell `COMMAND` that must exit 0 once all other checks passed; it gets the outcome on stdin; may be repeated")
+	f.Var(oneOf(&o.validate, validateOff, validateAuto, validateRequire), "validate", "ask the daemon for the contract first, and check the input against it; auto goes on without one")
 	f.BoolVar(&o.failOnWarn, "fail-on-warning", false, "a warning makes the verdict incomplete")
 	return c
 }
@@ -171,6 +173,11 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return r.exact(err, d, k)
 	}
 	said := append(warnings("input", facts.warnings), k.warnings()...)
+	judged, err := r.checkContract(ctx, o, p, d, out)
+	if err != nil {
+		return err
+	}
+	said = append(said, judged...)
 	if o.dryRun {
 		return r.dryRun(out, p, said)
 	}
@@ -244,17 +251,8 @@ func (r *run) prepareCall(o *callOptions) (*prepared, error) {
 		}
 		a.ID, p.plan.Explicit = o.actionID, true
 	}
-	built := contract.Builtin(capability.Operation)
-	switch {
-	case o.keyGiven && strings.TrimSpace(o.key) == "":
+	if o.keyGiven && strings.TrimSpace(o.key) == "" {
 		return nil, usageError("usage.key", "--idempotency-key is blank, which protects nothing").WithHint("give one key for exactly this intent, or leave the flag out")
-	case o.keyGiven:
-		a.IdempotencyKey = o.key
-	case built.KeyRequired:
-		a.IdempotencyKey = identity.NewIdempotencyKey()
-	}
-	if a.Mode, err = callMode(o, built); err != nil {
-		return nil, err
 	}
 	if o.timeGiven {
 		ms := o.timeout.Milliseconds()
@@ -265,7 +263,9 @@ func (r *run) prepareCall(o *callOptions) (*prepared, error) {
 		u := uint64(ms)
 		a.TimeoutMS = &u
 	}
-	p.plan.RunsAtMost = built.RunsAtMost(a.TimeoutMS)
+	if err := o.agree(p, contract.Builtin(capability.Operation)); err != nil {
+		return nil, err
+	}
 	p.plan.CancelOnInterrupt = o.onInterrupt == interruptCancel
 	if err := requiredTools(o.tools); err != nil {
 		return nil, err

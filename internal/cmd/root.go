@@ -17,6 +17,7 @@ func newRootCmd(r *run) *cobra.Command {
 		shortcut(newCancelCmd(r)),
 		newResponseCmd(r),
 		newContextCmd(r),
+		newCapabilityCmd(r),
 		newStateCmd(r),
 		newDemoCmd(r),
 		newDevCmd(r),

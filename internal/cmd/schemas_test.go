@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/aipctl/aipctl/internal/aiptest"
+	"github.com/aipctl/aipctl/internal/contract"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/verdict"
@@ -54,6 +55,8 @@ var kinds = []recordKind{
 	kind[record.Error](record.TypeError, "every command that fails, on stderr"),
 	kind[record.Status](record.TypeStatus, "`action status`"),
 	kind[eventDocument]("events", "`action events -o json` without `--follow`"),
+	{"capability", "`capability list -o jsonl`, `capability describe`", []reflect.Type{reflect.TypeFor[capabilityDetail](), reflect.TypeFor[capabilityRecord]()}},
+	kind[capabilityDocument]("capabilities", "`capability list -o json`"),
 	kind[dryRunRecord]("dry_run", "`action call --dry-run`"),
 	kind[contextRecord]("context", "`context set`, `use`, `show`, `list -o jsonl`"),
 	kind[contextsDocument]("contexts", "`context list -o json`"),
@@ -80,9 +83,13 @@ var words = map[string][]string{
 		record.StateConnecting, record.StateFollowing, record.StateSubmitted, record.StateReconnecting, record.StateReplied,
 		record.StateUncertain, record.StateDraining, record.StateSettling, record.StateWaiting, record.StateRetrying, record.StateApproval,
 	},
-	"chunk.source": sources,
-	"text.source":  sources,
+	"capability.source":   contractSources,
+	"capabilities.source": contractSources,
+	"chunk.source":        sources,
+	"text.source":         sources,
 }
+
+var contractSources = []string{string(contract.Catalogue), string(contract.Manifest)}
 
 var sources = []string{record.SourceFollow, record.SourcePage, record.SourceAggregate, record.SourceResult}
 

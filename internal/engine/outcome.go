@@ -161,11 +161,6 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	if !f.recorded {
 		r.record(ctx, o, f)
 	}
-	goesOn := o.Verdict == fault.Pending.String() || o.Verdict == fault.Unknown.String() && !r.over || signalOf(ctx) != 0
-	if goesOn {
-		r.leave()
-		o.Cursor = r.cursorAt
-	}
 	if !r.cfg.CursorAtEnd {
 		r.flush(ctx)
 	}
@@ -180,11 +175,7 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 			o.ExitCode = fault.ClassOf(err).Code()
 		}
 	}
-	ends := !goesOn && r.held != nil
-	if ends && r.stdout == nil {
-		r.release() // the outcome has ended the answer, and with it what was held back
-	}
-	if (ends || r.cfg.CursorAtEnd) && r.stdout == nil {
+	if r.cfg.CursorAtEnd && r.stdout == nil {
 		r.flush(ctx)
 	}
 	return o

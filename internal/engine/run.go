@@ -35,8 +35,6 @@ type run struct {
 	script *transcript.Transcript
 
 	written     *uint64 // last sequence that the sink has written
-	held        *uint64 // last sequence that it was given, where it holds something of it back
-	heldCursor  string  // last cursor behind what is held back
 	frameDigest map[uint64]aip.Digest
 	synthetic   map[uint64]bool // the connector's own close chunk: it has no frame
 	toolStart   map[string]time.Time
@@ -165,10 +163,6 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 		if r.stdout != nil {
 			return nil // what stood before it was not written
 		}
-		if r.held != nil {
-			r.heldCursor = x.Value
-			return nil
-		}
 		r.cursorAt = x.Value
 		return r.moved(ctx)
 	case follow.Terminal:
@@ -261,7 +255,8 @@ func (r *run) deliver(rec record.Chunk, ops []transcript.Op) error {
 	if err := r.show(r.cfg.Sink.Deliver(record.Delivery{Chunk: rec, Ops: ops})); err != nil || r.stdout != nil {
 		return err
 	}
-	r.reached(rec.Sequence)
+	seq := rec.Sequence
+	r.written = &seq
 	if r.firstText == nil {
 		for _, op := range ops {
 			if t, ok := op.(transcript.Text); ok && t.Text != "" {
@@ -272,37 +267,6 @@ func (r *run) deliver(rec record.Chunk, ops []transcript.Op) error {
 		}
 	}
 	return nil
-}
-
-// reached notes that everything up to a sequence was given to the sink, and was
-// written if the sink holds nothing back.
-func (r *run) reached(seq uint64) {
-	r.held = &seq
-	if h, ok := r.cfg.Sink.(Holder); !ok || !h.Holds() {
-		r.release()
-	}
-}
-
-// release notes that what the sink held back is written.
-func (r *run) release() {
-	if r.held == nil {
-		return
-	}
-	r.written, r.held = r.held, nil
-	if r.heldCursor != "" {
-		r.cursorAt, r.heldCursor = r.heldCursor, ""
-	}
-}
-
-// leave ends what the sink holds back of an answer that goes on.
-func (r *run) leave() {
-	h, ok := r.cfg.Sink.(Holder)
-	if !ok || r.held == nil || r.stdout != nil {
-		return
-	}
-	if r.show(h.Leave()) == nil && r.stdout == nil && !h.Holds() {
-		r.release()
-	}
 }
 
 // moved keeps the cursor, when everything before it was written.

@@ -22,13 +22,3 @@ type Sink interface {
 	Gap(record.Gap) error
 	Outcome(*verdict.Outcome) error
 }
-
-// Holder is a sink that may hold back the end of a delivery until it knows what
-// follows. What it holds is not written, so the cursor does not move past it.
-type Holder interface {
-	// Holds reports whether it holds anything back.
-	Holds() bool
-	// Leave is called before the outcome of a run whose answer goes on: what
-	// was held back is written where it can be.
-	Leave() error
-}

@@ -210,7 +210,7 @@ func (r *run) plainOutput(res *aip.ActionResult) error {
 	err := r.deliver(rec, ops)
 	if r.publishes() {
 		// It publishes chunks beside its result, so no sequence was written.
-		r.written, r.held = written, nil
+		r.written = written
 	}
 	return err
 }

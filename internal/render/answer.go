@@ -22,7 +22,6 @@ type answer struct {
 	begun   bool                 // something was written
 	ended   bool                 // what was written ends in a line end
 	held    int                  // line ends held back
-	left    bool                 // what is held back is left to whoever comes back
 	deltas  bool                 // a delta was seen
 	finals  map[transcript.ItemRef]bool
 }
@@ -79,35 +78,9 @@ func (a *answer) itemDone(item transcript.ItemRef) error {
 	return a.con.out.failure()
 }
 
-// holds reports whether something of what was given is not written.
-func (a *answer) holds() bool {
-	if a.held > 0 {
-		return true
-	}
-	for _, f := range a.filters {
-		if f.Holds() {
-			return true
-		}
-	}
-	return false
-}
-
-// leave writes the line ends that are held back: the answer goes on, so they
-// are not its last ones. Half a character stays unwritten, for it comes again
-// with its other half.
-func (a *answer) leave() error {
-	a.left = true
-	ends := strings.Repeat("\n", a.held)
-	a.held = 0
-	return a.con.clean(ends)
-}
-
 // end ends the answer and its last line.
 func (a *answer) end() error {
 	for _, ref := range a.order {
-		if a.left {
-			break
-		}
 		if err := a.done(ref); err != nil {
 			return err
 		}
@@ -145,6 +118,3 @@ func (a *answer) write(ref transcript.ItemRef, t sanitize.Text) error {
 	a.begun = true
 	return a.con.clean(body)
 }
-
-func (n *narration) holds() bool  { return n.answer.holds() }
-func (n *narration) leave() error { return n.answer.leave() }

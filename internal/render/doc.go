@@ -15,7 +15,7 @@
 //   - Every delta and every record is one Write, made at once. A method that
 //     returns nil has handed all of it to the operating system, but for what
 //     cannot be judged yet: half a character, and line ends that may turn out
-//     to be the last ones. Renderer.Holds tells.
+//     to be the last ones.
 //   - After a failed or short write stdout is never written again.
 //   - The status line is never on the screen while something else is written,
 //     and it is never drawn into a line that holds text.

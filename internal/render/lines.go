@@ -23,7 +23,6 @@ type lines struct {
 	order   []transcript.ItemRef
 	deltas  bool
 	finals  map[transcript.ItemRef]bool
-	left    bool // halves that are held back are left to whoever comes back
 	named   bool // the identity was written
 	waiting [][]byte
 }
@@ -235,21 +234,7 @@ func (l *lines) end() error {
 	if err := l.release(); err != nil {
 		return err
 	}
-	return l.flush(func(transcript.ItemRef) bool { return !l.left })
-}
-
-func (l *lines) holds() bool {
-	for _, h := range l.texts {
-		if h.Holds() {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *lines) leave() error {
-	l.left = true
-	return l.con.out.failure()
+	return l.flush(func(transcript.ItemRef) bool { return true })
 }
 
 func (l *lines) tick(time.Time) {}
@@ -329,6 +314,4 @@ func (d *document) Warning(record.Warning) error     { return nil }
 func (d *document) Gap(record.Gap) error             { return nil }
 func (d *document) tick(now time.Time)               { d.status.draw(now) }
 func (d *document) end() error                       { return nil }
-func (d *document) holds() bool                      { return false }
-func (d *document) leave() error                     { return nil }
 func (d *document) Outcome(o *verdict.Outcome) error { return writeOutcome(d.con, o, true) }

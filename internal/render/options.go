@@ -115,10 +115,6 @@ type mode interface {
 	tick(now time.Time)
 	// end completes what was begun, when no outcome will come.
 	end() error
-	// holds reports whether something of what was delivered is not written,
-	// and leave writes what can be written of it.
-	holds() bool
-	leave() error
 }
 
 // Renderer shows one run. It is the sink of the engine, and it also shows
@@ -170,20 +166,6 @@ func (r *Renderer) Event(v record.Event) error {
 // it again, so that no cursor moves past what was not written.
 func (r *Renderer) Deliver(v record.Delivery) error {
 	return r.show(func() error { return r.mode.Deliver(v) })
-}
-
-// Holds reports whether the end of what was delivered is held back: half a
-// character, or line ends that may be the last ones. No cursor may pass it.
-func (r *Renderer) Holds() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.ended && r.mode.holds()
-}
-
-// Leave says that the answer goes on after the outcome, for whoever comes back
-// to it: line ends that are held back are written, half a character is not.
-func (r *Renderer) Leave() error {
-	return r.show(func() error { return r.mode.leave() })
 }
 
 // Warning shows something that changes no verdict.

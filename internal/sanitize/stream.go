@@ -29,9 +29,6 @@ func (s *Stream) Write(delta string) Text {
 	return Text{out}
 }
 
-// Holds reports whether something is held back.
-func (s *Stream) Holds() bool { return s.held != "" }
-
 // Flush ends the item: it returns what was held back, in visible form where it
 // never became whole, and makes the Stream ready for another item.
 func (s *Stream) Flush() Text {
