@@ -128,7 +128,8 @@ func (o *callOptions) takeArgs(r *run, cmd *cobra.Command, args []string) error 
 type prepared struct{ plan engine.CallPlan }
 
 func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) error {
-	if err := r.fillEndpoint(o); err != nil {
+	var err error
+	if o.endpoint, err = r.endpointOf(o.urlArg, o.capability, o.endpoint, o.endpointGiven); err != nil {
 		return err
 	}
 	p, err := r.prepareCall(o)
@@ -188,14 +189,14 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 	return r.exact(r.settle(ctx, out, func() (*verdict.Outcome, error) { return engine.Call(ctx, cfg, p.plan) }), d, k)
 }
 
-// fillEndpoint takes the endpoint of the context for a bare operation.
-func (r *run) fillEndpoint(o *callOptions) error {
-	if o.endpointGiven || o.capability == "" || strings.Contains(o.capability, ":") {
-		return nil
+// endpointOf is the endpoint of a capability on the command line: the one that
+// was given, else that of the context for a bare operation.
+func (r *run) endpointOf(urlArg, capability, endpoint string, given bool) (string, error) {
+	if given || capability == "" || strings.Contains(capability, ":") {
+		return endpoint, nil
 	}
-	s, err := r.settings(o.urlArg, true)
-	o.endpoint = s.Endpoint.Text
-	return err
+	s, err := r.settings(urlArg, true)
+	return s.Endpoint.Text, err
 }
 
 // unused refuses an id that has an intent in this state file, a key that

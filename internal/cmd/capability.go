@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -75,6 +76,10 @@ func newCapabilityDescribeCmd(r *run) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			endpoint, err := r.endpointOf(raw, name, endpoint, cmd.Flags().Changed("endpoint"))
+			if err != nil {
+				return err
+			}
 			return r.describeCapability(cmd.Context(), raw, name, endpoint)
 		},
 	}, page{
@@ -97,7 +102,7 @@ response is harmless: response_get is shown as confidential, with personal data.
 		See:     []string{"capability list", "action call"},
 		Without: []flagGroup{waitingFlags},
 	})
-	c.Flags().StringVar(&endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream")
+	c.Flags().StringVar(&endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream; else that of the context")
 	return c
 }
 
@@ -189,7 +194,7 @@ func (r *run) listCapabilities(ctx context.Context, raw, endpoint string) error 
 	doc := capabilityDocument{Head: record.NewHead("capabilities"), Source: l.Source, CatalogRevision: revisionOf(l), Capabilities: []capabilityRecord{}, Warnings: warned}
 	rows := [][]sanitize.Text{{sanitize.Static("CAPABILITY"), sanitize.Static("RISK"), sanitize.Static("APPROVAL"), sanitize.Static("KEY"), sanitize.Static("MODE")}}
 	for _, c := range l.Capabilities {
-		if endpoint != "" && !strings.EqualFold(endpointOf(c), strings.TrimSpace(endpoint)) {
+		if endpoint != "" && !strings.EqualFold(publishedEndpoint(c), strings.TrimSpace(endpoint)) {
 			continue
 		}
 		doc.Capabilities = append(doc.Capabilities, newCapabilityRecord(l, c))
@@ -210,7 +215,8 @@ func (r *run) listCapabilities(ctx context.Context, raw, endpoint string) error 
 	return out.Table(rows...)
 }
 
-func endpointOf(c aip.Capability) string {
+// publishedEndpoint is the endpoint that a capability stands for.
+func publishedEndpoint(c aip.Capability) string {
 	if c.Binding.EndpointID != "" {
 		return c.Binding.EndpointID
 	}
@@ -236,7 +242,7 @@ func listRow(c aip.Capability) []sanitize.Text {
 	said := c.Contract != nil
 	return []sanitize.Text{
 		sanitize.Line(c.ID),
-		sanitize.LineMax(first(c.Risk, "?"), 12),
+		sanitize.LineMax(cmp.Or(c.Risk, "?"), 12),
 		word(k.Approval, said || c.HumanApproval != nil, "required"),
 		word(k.KeyRequired && said && c.Contract.Idempotency != nil, said && c.Contract.Idempotency != nil, "required"),
 		word(k.Modes() != nil, false, k.Mode),

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func showContract(out *render.Renderer, l *contract.Listing, c aip.Capability) e
 	if err := out.Line(sanitize.Line(c.ID)); err != nil {
 		return err
 	}
-	if title := first(c.Description, c.Name); title != "" {
+	if title := cmp.Or(c.Description, c.Name); title != "" {
 		if err := out.Sheet(render.Field{Name: sanitize.Static(""), Value: sanitize.LineMax(title, sheetValue)}); err != nil {
 			return err
 		}
@@ -56,15 +57,15 @@ func sheet(l *contract.Listing, c aip.Capability) [][2]string {
 	return [][2]string{
 		{"from", from},
 		{"kind", joined(", ", c.Kind, c.Stability)},
-		{"risk", first(c.Risk, unsaid)},
-		{"modes", first(modesOf(k.Execution), unsaid)},
-		{"approval", first(approvalOf(c), unsaid)},
-		{"key", first(keyOf(k.Idempotency), unsaid)},
-		{"retry", first(retryOf(k.Execution), unsaid)},
+		{"risk", cmp.Or(c.Risk, unsaid)},
+		{"modes", cmp.Or(modesOf(k.Execution), unsaid)},
+		{"approval", cmp.Or(approvalOf(c), unsaid)},
+		{"key", cmp.Or(keyOf(k.Idempotency), unsaid)},
+		{"retry", cmp.Or(retryOf(k.Execution), unsaid)},
 		{"timeout", timesOf(k)},
-		{"effects", first(strings.Join(k.SideEffects, ", "), unsaid)},
+		{"effects", cmp.Or(strings.Join(k.SideEffects, ", "), unsaid)},
 		{"undo", undoOf(k.Compensation)},
-		{"data", first(dataOf(c, k), unsaid)},
+		{"data", cmp.Or(dataOf(c, k), unsaid)},
 		{"credential", joined(" from ", c.AuthScheme, c.AuthSource)},
 		{"provider", joined(" ", c.Binding.Method, c.Binding.Path)},
 	}
@@ -102,7 +103,7 @@ func modesOf(e *aip.Execution) string {
 	if len(has) > 1 && e.Expected != "" {
 		made = "made for " + e.Expected
 	}
-	return joined("; ", first(strings.Join(has, ", "), "none"), made, cancel)
+	return joined("; ", cmp.Or(strings.Join(has, ", "), "none"), made, cancel)
 }
 
 func approvalOf(c aip.Capability) string {
@@ -176,7 +177,7 @@ func retryOf(e *aip.Execution) string {
 	if e.Retry {
 		daemon = "the daemon may retry it"
 	}
-	return joined("; ", first(plain(e.RetrySafety), "unknown"), daemon)
+	return joined("; ", cmp.Or(plain(e.RetrySafety), "unknown"), daemon)
 }
 
 func timesOf(k *aip.CapabilityContract) string {
@@ -217,7 +218,7 @@ func dataOf(c aip.Capability, k *aip.CapabilityContract) string {
 	if t == nil {
 		return said
 	}
-	return fmt.Sprintf("treat as %s with personal data: %s (it says: %s)", t.Sensitivity, t.Why, first(said, "nothing"))
+	return fmt.Sprintf("treat as %s with personal data: %s (it says: %s)", t.Sensitivity, t.Why, cmp.Or(said, "nothing"))
 }
 
 // plain is a word of the protocol as a person would write it.
