@@ -23,11 +23,13 @@ const (
 	validateRequire = "require"
 )
 
-// How long a discovery may take. In auto it is in the way of a call that goes
-// on without it; required, the call is worth nothing without it.
+// How long a discovery may take, and then the judging of an input. In auto they
+// are in the way of a call that goes on without them; required, the call is worth
+// nothing without them.
 const (
 	discoverInAuto   = 2 * time.Second
 	discoverRequired = 20 * time.Second
+	judging          = 2 * time.Second
 )
 
 // discovered is what a daemon publishes of the capability of a call.
@@ -56,7 +58,7 @@ func (r *run) checkContract(ctx context.Context, o *callOptions, p *prepared, d 
 	if c.Approval {
 		out.Aside(sanitize.Static("this capability needs an approval: the action waits for it, and this call does not, unless --wait says so"))
 	}
-	return o.checkSchema(found, a.CapabilityID, a.Input)
+	return o.checkSchema(ctx, found, a.CapabilityID, a.Input)
 }
 
 // discover looks for the contract of a capability. In auto nothing that goes
@@ -111,11 +113,11 @@ func sayContract(out *render.Renderer, which string) {
 // checkSchema refuses an input that breaks the schema of its capability, with
 // the place in it. What cannot be judged is a warning, or a refusal where
 // judging is required.
-func (o *callOptions) checkSchema(found discovered, id string, input []byte) ([]verdict.Warning, error) {
+func (o *callOptions) checkSchema(ctx context.Context, found discovered, id string, input []byte) ([]verdict.Warning, error) {
 	if found.published == nil {
 		return nil, nil
 	}
-	broken, err := judgeInput(found.published.InputSchema, input)
+	broken, err := judgeInput(ctx, found.published.InputSchema, input)
 	if err != nil {
 		why := fmt.Sprintf("the input schema of %s cannot be used: %s", id, err)
 		if o.validate == validateRequire {
@@ -140,7 +142,8 @@ func (o *callOptions) checkSchema(found discovered, id string, input []byte) ([]
 		WithHint("`aipctl capability describe %s` shows the input", id)
 }
 
-func judgeInput(schema, input []byte) ([]contract.Violation, error) {
+// judgeInput bounds the judging in time: a schema comes from a daemon.
+func judgeInput(ctx context.Context, schema, input []byte) ([]contract.Violation, error) {
 	if len(schema) == 0 {
 		return nil, errors.New("the daemon publishes none")
 	}
@@ -148,7 +151,9 @@ func judgeInput(schema, input []byte) ([]contract.Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Check(input)
+	bounded, cancel := context.WithTimeout(ctx, judging)
+	defer cancel()
+	return s.Check(bounded, input)
 }
 
 // place is a JSON pointer as a sentence wants it.

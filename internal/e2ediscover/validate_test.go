@@ -34,7 +34,7 @@ func with(t testing.TB, name string, pairs ...string) string {
 // nothing.
 func TestWhatACallIsCheckedAgainst(t *testing.T) {
 	chat := capability(t, "chat_stream")
-	draft7 := with(t, "chat_stream", `"input_schema":{`, `"input_schema":{"$schema":"http://json-schema.org/draft-07/schema#",`)
+	foreign := with(t, "chat_stream", `"input_schema":{`, `"input_schema":{"$schema":"https://example.com/dialect",`)
 	remote := with(t, "chat_stream", `"stop":{}`, `"stop":{"$ref":"file:///etc/hostname"}`)
 	none := with(t, "chat_stream", `"input_schema":{"type":"object"`, `"input_schema":{"type":"objekt"`)
 	const fits, breaks = `{"prompt":"Hi","session_id":"s"}`, `{"prompt":"Hi","session_id":"s","max_tokens":1.5}`
@@ -55,9 +55,9 @@ func TestWhatACallIsCheckedAgainst(t *testing.T) {
 		"auto, token refused for it":         {refused, refused, "auto", fits, 0, 2, "checked against the built-in contract"},
 		"auto, unavailable":                  {unavailable, unavailable, "auto", fits, 0, 2, "checked against the built-in contract"},
 		"auto, a page":                       {webPage, webPage, "auto", fits, 0, 2, "checked against the built-in contract"},
-		"auto, another dialect":              {catalogueOf(draft7), plainPage, "auto", fits, 0, 1, "warning: the input schema of cap:hermes_agent:demo:chat_stream cannot be used: its dialect"},
+		"auto, another dialect":              {catalogueOf(foreign), plainPage, "auto", fits, 0, 1, "warning: the input schema of cap:hermes_agent:demo:chat_stream cannot be used: the reference"},
 		"auto, a file":                       {catalogueOf(remote), plainPage, "auto", fits, 0, 1, `the reference "file:///etc/hostname" leads out of the schema, and is not followed`},
-		"auto, no schema at all":             {catalogueOf(none), plainPage, "auto", fits, 0, 1, "/type names a type that there is none of"},
+		"auto, no schema at all":             {catalogueOf(none), plainPage, "auto", fits, 0, 1, "it is no schema: /type "},
 		"require, catalogue, fits":           {catalogueOf(chat), plainPage, "require", fits, 0, 1, ""},
 		"require, catalogue, breaks":         {catalogueOf(chat), plainPage, "require", breaks, 2, 1, "/max_tokens is a number, not integer"},
 		"require, manifest":                  {disabled, manifestOf(chat), "require", fits, 0, 2, "the daemon's manifest"},
@@ -68,7 +68,7 @@ func TestWhatACallIsCheckedAgainst(t *testing.T) {
 		"require, a page":                    {webPage, webPage, "require", fits, 3, 2, "something else answered"},
 		"require, token refused":             {refused, plainPage, "require", fits, 4, 2, "refused the token"},
 		"require, no tenant":                 {noTenant, plainPage, "require", fits, 4, 2, "no tenant"},
-		"require, another dialect":           {catalogueOf(draft7), plainPage, "require", fits, 12, 1, "not draft 2020-12"},
+		"require, another dialect":           {catalogueOf(foreign), plainPage, "require", fits, 12, 1, "leads out of the schema"},
 		"require, a file":                    {catalogueOf(remote), plainPage, "require", fits, 12, 1, "is not followed"},
 		"require, no schema at all":          {catalogueOf(none), plainPage, "require", fits, 12, 1, "cannot be used"},
 		"require, an input refused anywhere": {catalogueOf(chat), plainPage, "require", `{"prompt":""}`, 2, 0, "blank"},
@@ -100,7 +100,7 @@ func TestABrokenInputNamesEachPlace(t *testing.T) {
 	f := newFront(t, catalogueOf(capability(t, "chat_stream")), plainPage)
 	w := newWorld(t, f.url)
 	got := w.call("auto", "--input", `{"messages":[{"role":"user","content":"a secret"}],"session_id":"s","temperature":"a secret","metadata":["a secret"],"max_tokens":1e400,"model":9007199254740993}`, "-o", "json")
-	const want = `{"v":1,"type":"error","code":"input.schema","class":"usage","exit_code":2,"message":"the input does not fit the schema of cap:hermes_agent:demo:chat_stream: /metadata is an array, not object; /model is an integer, not string; /temperature is a string, not number","hint":"` + "`aipctl capability describe cap:hermes_agent:demo:chat_stream`" + ` shows the input"}` + "\n"
+	const want = `{"v":1,"type":"error","code":"input.schema","class":"usage","exit_code":2,"message":"the input does not fit the schema of cap:hermes_agent:demo:chat_stream: /metadata is an array, not object; /model is a number, not string; /temperature is a string, not number","hint":"` + "`aipctl capability describe cap:hermes_agent:demo:chat_stream`" + ` shows the input"}` + "\n"
 	if got.code != 2 || got.stderr != want || got.stdout != "" || f.requests("POST ") != 0 {
 		t.Errorf("%d %s%s", got.code, got.stdout, got.stderr)
 	}
