@@ -2,7 +2,6 @@ package devserver
 
 import (
 	"encoding/json"
-	"maps"
 	"net/http"
 	"sync"
 )
@@ -14,23 +13,26 @@ var storedStates = []string{"completed", "failed", "incomplete", "in_progress"}
 // SeededResponses returns the id of a stored response in each state: completed,
 // failed, incomplete, in_progress. The endpoints whose scenario is about stored
 // responses keep these four from the start.
-func SeededResponses() map[string]string { return maps.Clone(seededIDs()) }
-
-var seededIDs = sync.OnceValue(func() map[string]string {
+func SeededResponses() map[string]string {
 	ids := map[string]string{}
-	for _, state := range storedStates {
-		ids[state] = idOf(seededResponse(state))
+	for state, object := range seededResponses() {
+		ids[state] = idOf(object)
 	}
 	return ids
-})
-
-func seededResponse(state string) json.RawMessage {
-	text, err := recordings.ReadFile("scenarios/stored/" + state + ".json")
-	if err != nil {
-		panic("devserver: " + err.Error())
-	}
-	return bodyValue(string(text))
 }
+
+// seededResponses are the recorded objects, by state.
+var seededResponses = sync.OnceValue(func() map[string]json.RawMessage {
+	objects := map[string]json.RawMessage{}
+	for _, state := range storedStates {
+		text, err := recordings.ReadFile("scenarios/stored/" + state + ".json")
+		if err != nil {
+			panic("devserver: " + err.Error())
+		}
+		objects[state] = bodyValue(string(text))
+	}
+	return objects
+})
 
 // storedTraps are what is wrong with a provider's dealing with stored responses.
 type storedTraps struct {
@@ -108,7 +110,7 @@ func serves(scenarios []Scenario) []Scenario {
 // providersOf makes the provider of each endpoint, with what it keeps from the
 // start.
 func providersOf(scenarios []Scenario) map[string]*provider {
-	all := map[string]*provider{}
+	all, ids := map[string]*provider{}, SeededResponses()
 	for _, sc := range scenarios {
 		p := newProvider()
 		all[sc.Name] = p
@@ -120,14 +122,14 @@ func providersOf(scenarios []Scenario) map[string]*provider {
 			continue
 		}
 		for _, state := range storedStates {
-			p.keep(seededIDs()[state], seededResponse(state))
+			p.keep(ids[state], seededResponses()[state])
 		}
 	}
 	return all
 }
 
 // storedDemo reads or deletes the completed one of the seeded responses.
-var storedDemo = `{"response_id":"` + seededIDs()["completed"] + `"}`
+var storedDemo = `{"response_id":"` + SeededResponses()["completed"] + `"}`
 
 // storedScenarios are about reading stored responses.
 func storedScenarios() []Scenario {
