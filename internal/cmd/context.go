@@ -82,6 +82,14 @@ is submitted.`,
 	return c
 }
 
+// contextRenderer is the renderer of a command about contexts: with -v it has
+// said where their file is.
+func (r *run) contextRenderer() *render.Renderer {
+	out := r.renderer()
+	r.saySetting(out, "contexts", r.configPath())
+	return out
+}
+
 // contextName checks that the one argument is there and can be a name.
 func contextName(cmd *cobra.Command, args []string) error {
 	if err := argCount(cmd, args, 1, 1, "the name of the context"); err != nil {
@@ -179,7 +187,7 @@ func newContextRecord(c config.Context, all *config.Contexts) contextRecord {
 }
 
 func (r *run) setContext(ctx context.Context, name string, fields map[string]string) error {
-	out := r.renderer()
+	out := r.contextRenderer()
 	all, err := r.contexts().Set(ctx, name, fields)
 	if err != nil {
 		return unknownContext(err)
@@ -197,7 +205,12 @@ func (r *run) setContext(ctx context.Context, name string, fields map[string]str
 	if err := out.Line(sanitize.Format("context %s is set", sanitize.Line(name))); err != nil {
 		return err
 	}
-	r.noteUse(out, rec)
+	if rec.Current {
+		out.Note(sanitize.Format("%s is the current context", sanitize.Line(name)))
+	} else {
+		out.Note(sanitize.Format("use it with --context %s, or with `aipctl context use %s`", sanitize.Line(name), sanitize.Line(name)))
+	}
+	r.noteBeaten(out, rec)
 	return nil
 }
 
@@ -224,16 +237,14 @@ func (r *run) noteWarnings(out *render.Renderer, all []verdict.Warning) {
 	}
 }
 
-// noteUse says whether a context is the one that calls go to.
-func (r *run) noteUse(out *render.Renderer, c contextRecord) {
-	named := r.Env(envContext)
-	switch {
-	case named != "" && named != c.Name:
-		out.Note(sanitize.Format("%s names context %s, and beats the current one", sanitize.Line(envContext), sanitize.Line(named)))
-	case c.Current:
-		out.Note(sanitize.Format("%s is the current context", sanitize.Line(c.Name)))
-	case named != c.Name:
-		out.Note(sanitize.Format("use it with --context %s, or with `aipctl context use %s`", sanitize.Line(c.Name), sanitize.Line(c.Name)))
+// noteBeaten says what in the environment keeps calls from going where the
+// current context says.
+func (r *run) noteBeaten(out *render.Renderer, c contextRecord) {
+	if name := r.Env(envContext); name != "" && name != c.Name {
+		out.Note(sanitize.Format("%s names context %s, and beats the current one", sanitize.Line(envContext), sanitize.Line(name)))
+	}
+	if url := r.Env(envURL); url != "" && url != c.URL {
+		out.Note(sanitize.Format("%s is set, and beats the URL of any context: calls go to %s", sanitize.Line(envURL), sanitize.Line(url)))
 	}
 }
 
@@ -241,7 +252,7 @@ func newContextUseCmd(r *run) *cobra.Command {
 	return r.leaf(&cobra.Command{
 		Use: "use NAME", Args: contextName, ValidArgsFunction: r.completeContext,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := r.renderer()
+			out := r.contextRenderer()
 			all, err := r.contexts().Use(cmd.Context(), args[0])
 			if err != nil {
 				return unknownContext(err)
@@ -259,9 +270,7 @@ func newContextUseCmd(r *run) *cobra.Command {
 			if err := out.Line(sanitize.Format("context %s is the current one", sanitize.Line(c.Name))); err != nil {
 				return err
 			}
-			if r.Env(envContext) != "" {
-				r.noteUse(out, rec)
-			}
+			r.noteBeaten(out, rec)
 			return nil
 		},
 	}, page{
@@ -308,7 +317,7 @@ func newContextListCmd(r *run) *cobra.Command {
 }
 
 func (r *run) listContexts() error {
-	out := r.renderer()
+	out := r.contextRenderer()
 	all, err := r.contexts().Load()
 	if err != nil {
 		return err
@@ -384,7 +393,7 @@ use. The flag -v of any other command says where each of its settings came from.
 }
 
 func (r *run) showContext(name config.Value) error {
-	out := r.renderer()
+	out := r.contextRenderer()
 	all, err := r.contexts().Load()
 	if err != nil {
 		return err
@@ -439,7 +448,7 @@ file.`,
 }
 
 func (r *run) deleteContext(ctx context.Context, name string) error {
-	out := r.renderer()
+	out := r.contextRenderer()
 	was, all, err := r.contexts().Delete(ctx, name)
 	if err != nil {
 		return unknownContext(err)

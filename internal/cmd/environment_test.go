@@ -84,7 +84,7 @@ func TestEveryVariableIsHonoured(t *testing.T) {
 		{envURL, url, nil, step{status, 3, "url " + url + ", from AIP_URL"}, step{plus(status[:3], other, "act_1"), 3, "url " + other + ", from the argument"}},
 		{envTokenFile, token, map[string]string{envURL: url}, step{status, 3, "token file " + token + ", from AIP_TOKEN_FILE"}, step{plus(status, "--token-file", second), 3, "token file " + second + ", from --token-file"}},
 		{envTokenFilePeer, token, map[string]string{envURL: url}, step{status, 3, "token file " + token + ", from GETAIP_NATIVE_BEARER_TOKEN_FILE"}, step{plus(status, "--native-bearer-token-file", second), 3, "token file " + second + ", from --native-bearer-token-file"}},
-		{envToken, "tok-canary-3", map[string]string{envURL: url}, step{status, 3, "token from AIP_TOKEN\n"}, step{plus(status, "--token-file", token), 3, "token file " + token + ", from --token-file"}},
+		{envToken, "tok-canary-3", map[string]string{envURL: url}, step{status, 3, "token (not shown), from AIP_TOKEN"}, step{plus(status, "--token-file", token), 3, "token file " + token + ", from --token-file"}},
 		{envCAFilePeer, token, map[string]string{envURL: url}, step{status, 2, "the CA file " + token + " holds no PEM certificate"}, step{plus(status, "--ca-file", second), 2, "the CA file " + second}},
 		{envCapability, "cap:hermes_agent:lab:chat", map[string]string{envURL: url}, step{[]string{"action", "call", "--prompt", "x", "--dry-run"}, 0, "cap:hermes_agent:lab:chat"}, step{[]string{"action", "call", "cap:hermes_agent:two:chat", "--prompt", "x", "--dry-run"}, 0, "cap:hermes_agent:two:chat"}},
 		{envCapability, "cap:hermes_agent:lab:chat", map[string]string{envURL: url}, step{[]string{"action", "status"}, 2, "the action id is missing"}, step{}},

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"path/filepath"
 	"runtime"
@@ -75,8 +74,11 @@ func (r *run) variable(name string) config.Value {
 }
 
 // contexts is the file of the contexts.
-func (r *run) contexts() *config.File {
-	return config.New(cmp.Or(r.Env(envConfig), config.DefaultPath(r.Env, runtime.GOOS)))
+func (r *run) contexts() *config.File { return config.New(r.configPath().Text) }
+
+// configPath is where that file is; empty where nothing names a home.
+func (r *run) configPath() config.Value {
+	return config.First(r.variable(envConfig), config.Value{Text: config.DefaultPath(r.Env, runtime.GOOS), From: fromDefault})
 }
 
 // unknownContext adds to an error about a context that is not there which one
@@ -118,47 +120,42 @@ func (r *run) tokenSource(s config.Settings) identity.TokenSource {
 // run works with and where it came from. Of a token it says only where it is.
 func (r *run) sayNamed(out *render.Renderer, s config.Settings) {
 	for _, w := range s.Warnings {
-		out.Note(sanitize.Format("warning: %s", sanitize.Line(w)))
-	}
-	if !r.opts.verbose {
-		return
-	}
-	say := func(what string, v config.Value) {
-		switch {
-		case v.Text != "":
-			out.Log(sanitize.Format("setting: %s %s, from %s", sanitize.Line(what), sanitize.Line(v.Text), sanitize.Line(v.From)))
-		case v.From != "":
-			out.Log(sanitize.Format("setting: %s from %s", sanitize.Line(what), sanitize.Line(v.From)))
+		warning := sanitize.Format("warning: %s", sanitize.Line(w))
+		if r.opts.output != render.Text.String() && r.opts.verbose {
+			out.Log(warning) // a note is for text alone
 		}
+		out.Note(warning)
 	}
-	say("context", s.Context)
-	say("url", s.URL)
+	r.saySetting(out, "contexts", r.configPath())
+	r.saySetting(out, "context", s.Context)
+	r.saySetting(out, "url", s.URL)
 	switch {
 	case s.TokenFile.Text != "":
-		say("token file", s.TokenFile)
+		r.saySetting(out, "token file", s.TokenFile)
 	case s.TokenFile.From != "":
-		say("token", s.TokenFile)
+		r.saySetting(out, "token", config.Value{Text: "(not shown)", From: s.TokenFile.From})
 	default:
-		out.Log(sanitize.Static("setting: no token"))
+		r.saySetting(out, "token", config.Value{Text: "none", From: "nowhere"})
 	}
-	say("CA file", s.CAFile)
-	say("endpoint", s.Endpoint)
-	if s.Principal != "" {
-		say("principal", config.Value{Text: s.Principal, From: config.FromContext + s.Context.Text})
-	}
-	if s.Tenant != "" {
-		say("tenant", config.Value{Text: s.Tenant, From: config.FromContext + s.Context.Text})
-	}
+	r.saySetting(out, "CA file", s.CAFile)
+	r.saySetting(out, "endpoint", s.Endpoint)
+	r.saySetting(out, "principal", config.Value{Text: s.Principal, From: config.FromContext + s.Context.Text})
+	r.saySetting(out, "tenant", config.Value{Text: s.Tenant, From: config.FromContext + s.Context.Text})
 	r.sayState(out)
 }
 
 // sayState says, with -v, where the state file is and what named it.
 func (r *run) sayState(out *render.Renderer) {
-	if !r.opts.verbose {
-		return
-	}
 	if v, err := r.statePath(); err == nil {
-		out.Log(sanitize.Format("setting: state file %s, from %s", sanitize.Line(v.Text), sanitize.Line(v.From)))
+		r.saySetting(out, "state file", v)
+	}
+}
+
+// saySetting says, with -v, what a setting is and where it came from; of one
+// that is not set it says nothing.
+func (r *run) saySetting(out *render.Renderer, what string, v config.Value) {
+	if r.opts.verbose && v.Text != "" {
+		out.Log(sanitize.Format("setting: %s %s, from %s", sanitize.Line(what), sanitize.Line(v.Text), sanitize.Line(v.From)))
 	}
 }
 

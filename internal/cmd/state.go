@@ -23,7 +23,8 @@ func newStateCmd(r *run) *cobra.Command {
 }
 
 // openState opens the state file of a command that is about nothing else.
-func (r *run) openState() (*state.File, error) {
+func (r *run) openState(out *render.Renderer) (*state.File, error) {
+	r.sayState(out)
 	f, _, err := r.journal()
 	if err != nil {
 		return nil, err
@@ -44,11 +45,10 @@ type loaded struct {
 
 // loadState opens the file and reads it, and says what is amiss with it.
 func (r *run) loadState(ctx context.Context, out *render.Renderer) (loaded, error) {
-	f, err := r.openState()
+	f, err := r.openState(out)
 	if err != nil {
 		return loaded{}, err
 	}
-	r.sayState(out)
 	l := loaded{file: f}
 	if l.view, l.report, err = f.Load(ctx); err != nil {
 		return loaded{}, err
@@ -81,7 +81,7 @@ func newStatePathCmd(r *run) *cobra.Command {
 		Use: "path", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			out := r.renderer()
-			f, err := r.openState()
+			f, err := r.openState(out)
 			if err != nil {
 				return err
 			}

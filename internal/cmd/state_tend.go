@@ -60,7 +60,7 @@ type checkRecord struct {
 
 func (r *run) checkState(ctx context.Context) error {
 	out := r.renderer()
-	f, err := r.openState()
+	f, err := r.openState(out)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ type mergeDocument struct {
 
 func (r *run) mergeState(ctx context.Context, files []string) error {
 	out := r.renderer()
-	f, err := r.openState()
+	f, err := r.openState(out)
 	if err != nil {
 		return err
 	}
