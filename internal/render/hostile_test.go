@@ -1,10 +1,7 @@
 package render
 
 import (
-	"bufio"
 	"bytes"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -12,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
+	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/sanitize"
@@ -25,21 +23,9 @@ import (
 // hostile reads the strings that nobody should have to see raw.
 func hostile(t *testing.T) []string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "hostile.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	var all []string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var s string
-		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
-			t.Fatalf("%s: %v", lines.Text(), err)
-		}
-		all = append(all, s)
-	}
-	if len(all) == 0 {
-		t.Fatal("no hostile strings")
+	for _, h := range aiptest.Hostile(t, false) {
+		all = append(all, h.Decoded)
 	}
 	return all
 }
