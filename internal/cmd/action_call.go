@@ -57,7 +57,7 @@ func newCallCmd(r *run) *cobra.Command {
 	o := &callOptions{}
 	c := r.leaf(&cobra.Command{
 		Use:  "call [URL] CAPABILITY (--input JSON|@FILE|- | --prompt TEXT|@FILE|-)",
-		Args: func(cmd *cobra.Command, args []string) error { return o.takeArgs(r, cmd, args) },
+		Args: func(cmd *cobra.Command, args []string) error { return o.takeArgs(r, cmd, args) }, ValidArgsFunction: r.completeCapability,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cmd.Flags()
 			o.endpointGiven = f.Changed("endpoint")

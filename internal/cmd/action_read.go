@@ -94,7 +94,7 @@ func newEventsCmd(r *run) *cobra.Command {
 	o := &eventsOptions{}
 	c := r.leaf(&cobra.Command{
 		Use:  "events [URL] ACTION [--follow] [--include-chunks]",
-		Args: r.targetArgs(true),
+		Args: r.targetArgs(true), ValidArgsFunction: r.completeAction,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, true, func(ctx context.Context, s session) error { return r.runEvents(ctx, s, o) })
 		},
@@ -165,7 +165,7 @@ func warnings(code string, messages []string) []verdict.Warning {
 func newStatusCmd(r *run) *cobra.Command {
 	return r.leaf(&cobra.Command{
 		Use:  "status [URL] ACTION",
-		Args: r.targetArgs(true),
+		Args: r.targetArgs(true), ValidArgsFunction: r.completeAction,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, true, r.runStatus)
 		},
@@ -210,7 +210,7 @@ func (r *run) runStatus(ctx context.Context, s session) error {
 func newResultCmd(r *run) *cobra.Command {
 	return r.leaf(&cobra.Command{
 		Use:  "result [URL] ACTION [--wait TIME]",
-		Args: r.targetArgs(true),
+		Args: r.targetArgs(true), ValidArgsFunction: r.completeAction,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, true, r.runResult)
 		},
@@ -244,7 +244,7 @@ func newCancelCmd(r *run) *cobra.Command {
 	reason := ""
 	c := r.leaf(&cobra.Command{
 		Use:  "cancel [URL] ACTION [--reason TEXT] [--wait TIME]",
-		Args: r.targetArgs(false),
+		Args: r.targetArgs(false), ValidArgsFunction: r.completeUnsettled,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.onAction(cmd, args, false, func(ctx context.Context, s session) error { return r.runCancel(ctx, s, reason) })
 		},

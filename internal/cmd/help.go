@@ -10,7 +10,7 @@ import (
 
 func newHelpCmd(r *run, root *cobra.Command) *cobra.Command {
 	return r.leaf(&cobra.Command{
-		Use:  "help [COMMAND... | TOPIC]",
+		Use: "help [COMMAND... | TOPIC]", ValidArgsFunction: completeHelp(root),
 		Args: func(_ *cobra.Command, args []string) error { return checkHelpArgs(root, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && isTopic(args[0]) {

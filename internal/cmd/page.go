@@ -60,9 +60,13 @@ func verdictExits(own ...exit) []exit {
 }
 
 // leaf makes a command that does something, with the page that its help is
-// written from.
+// written from. Where the command does not say what its arguments can be,
+// completion offers nothing for them.
 func (r *run) leaf(c *cobra.Command, p page) *cobra.Command {
 	c.Short = p.Purpose
+	if c.ValidArgsFunction == nil {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	if r.pages == nil {
 		r.pages = map[*cobra.Command]page{}
 	}

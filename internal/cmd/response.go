@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -36,9 +35,9 @@ func (o *storedOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.capability, "capability", "", "the whole capability `ID`, in the place of --endpoint")
 }
 
-// storedID is what a response id may look like. The connector puts it into a
+// storedID reports whether s may be a response id. The connector puts it into a
 // path in a way that loses or changes anything else.
-var storedID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,512}$`)
+func storedID(s string) bool { return identity.MadeOf(s, 512, "_-") }
 
 // parseResponseID refuses what is no response id, and names the command for the
 // id of something else.
@@ -48,7 +47,7 @@ func parseResponseID(s string) error {
 			return usageError("usage.response_id", "this is no response id; use `%s`", command).WithHint("%s %s", command, sanitize.LineMax(s, 160))
 		}
 	}
-	if !storedID.MatchString(s) {
+	if !storedID(s) {
 		return usageError("usage.response_id", "this is no response id: it has 1 to 512 letters, digits, underscores or hyphens, such as resp_0123abcd").
 			WithHint("`aipctl state list -o jsonl` shows the response ids that this machine has seen")
 	}
@@ -68,7 +67,7 @@ func newResponseGetCmd(r *run) *cobra.Command {
 	o := &storedOptions{operation: verdict.OpResponseGet}
 	c := r.leaf(&cobra.Command{
 		Use:  "get [URL] RESPONSE_ID",
-		Args: storedArgs,
+		Args: storedArgs, ValidArgsFunction: r.completeResponse,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.runResponseGet(cmd.Context(), o, args) },
 	}, page{
 		Purpose: "Read a stored response",
@@ -114,7 +113,7 @@ func newResponseDeleteCmd(r *run) *cobra.Command {
 	o := &storedOptions{operation: verdict.OpResponseDelete}
 	c := r.leaf(&cobra.Command{
 		Use:  "delete [URL] RESPONSE_ID [--wait D]",
-		Args: storedArgs,
+		Args: storedArgs, ValidArgsFunction: r.completeResponse,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.runResponseDelete(cmd.Context(), o, args) },
 	}, page{
 		Purpose: "Delete a stored response, with an approval",

@@ -21,6 +21,7 @@ func newRootCmd(r *run) *cobra.Command {
 		newStateCmd(r),
 		newDemoCmd(r),
 		newDevCmd(r),
+		newCompletionCmd(r),
 		newVersionCmd(r),
 	)
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -32,6 +33,7 @@ func newRootCmd(r *run) *cobra.Command {
 	r.opts.bind(root)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return r.opts.check() }
 	root.SetFlagErrorFunc(flagError)
+	completeFlags(root, r.flagCompletions())
 	return root
 }
 

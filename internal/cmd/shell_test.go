@@ -91,7 +91,7 @@ func splitShell(line string) ([][]string, error) {
 		switch c := line[i]; c {
 		case ' ', '\t':
 			endWord()
-		case '|', ';', '&':
+		case '|', ';', '&', '(', ')':
 			endCommand()
 		case '#':
 			if !began {
@@ -162,6 +162,7 @@ func TestExamplesAreSplitLikeAShellDoes(t *testing.T) {
 		`aipctl action status "$AIP_URL" $AIP_ACTION_ID`: "aipctl action status http://127.0.0.1:8700 act_1",
 		"ls; aipctl version >out # aipctl demo":          "aipctl version",
 		"aipctl version\naipctl demo":                    "aipctl version\naipctl demo",
+		"source <(aipctl version)":                       "aipctl version",
 		"echo hi":                                        "",
 	} {
 		lines, err := aipctlLines(script)

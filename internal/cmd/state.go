@@ -225,7 +225,7 @@ func pad(s string, width int) string { return fmt.Sprintf("%-*s", width, s) }
 
 func newStateShowCmd(r *run) *cobra.Command {
 	return r.leaf(&cobra.Command{
-		Use: "show ACTION",
+		Use: "show ACTION", ValidArgsFunction: r.completeAction,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := argCount(cmd, args, 1, 1, "the action id"); err != nil {
 				return err

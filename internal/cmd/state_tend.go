@@ -99,7 +99,7 @@ func (r *run) checkState(ctx context.Context) error {
 
 func newStateMergeCmd(r *run) *cobra.Command {
 	return r.leaf(&cobra.Command{
-		Use: "merge FILE...",
+		Use: "merge FILE...", ValidArgsFunction: completeFiles,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return argCount(cmd, args, 1, math.MaxInt, "the file to merge")
 		},

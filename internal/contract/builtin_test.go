@@ -87,3 +87,20 @@ func TestAnActionCanOnlyShortenItsTime(t *testing.T) {
 		t.Errorf("without one of its own: %s", got)
 	}
 }
+
+// TestOperationsAreThoseOfTheContract compares the list with what is known to
+// require a key.
+func TestOperationsAreThoseOfTheContract(t *testing.T) {
+	listed := map[string]bool{}
+	for _, k := range Operations() {
+		if listed[k.Operation] || k.Does == "" {
+			t.Errorf("%s is listed twice or does nothing", k.Operation)
+		}
+		listed[k.Operation] = true
+	}
+	for op := range keyed {
+		if !listed[op] {
+			t.Errorf("%s requires a key and is not listed", op)
+		}
+	}
+}

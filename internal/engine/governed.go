@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/identity"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/aipctl/aipctl/internal/verdict"
@@ -82,8 +82,8 @@ func (r *run) receipt(ctx context.Context, o *verdict.Outcome, res *aip.ActionRe
 	}
 }
 
-// plainID is what a provider's id may look like for the state file to hold it.
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,200}$`)
+// plainID reports whether s is a provider's id that the state file may hold.
+func plainID(s string) bool { return identity.MadeOf(s, 200, "_.:-") }
 
 // recordedReceipt is a receipt as the state file may keep it: ids and no other
 // words of a provider.
@@ -92,7 +92,7 @@ func recordedReceipt(r *verdict.Receipt) *state.Receipt {
 		return nil
 	}
 	plain := func(s string) string {
-		if s == "" || plainID.MatchString(s) {
+		if s == "" || plainID(s) {
 			return s
 		}
 		return "other"

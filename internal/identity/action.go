@@ -31,7 +31,7 @@ func NewMessageID() string {
 func ParseActionID(s string) error {
 	rest, isAction := strings.CutPrefix(s, "act_")
 	switch {
-	case isAction && madeOf(rest, 120, "._-"):
+	case isAction && MadeOf(rest, 120, "._-"):
 		return nil
 	case strings.HasPrefix(s, "resp_"):
 		return wrongKind(s, "a stored response", "aipctl response get")
@@ -51,9 +51,9 @@ func ParseActionID(s string) error {
 		WithHint("`aipctl state list` shows the actions of this machine")
 }
 
-// madeOf reports whether s has 1 to most characters, each an ASCII letter, a
+// MadeOf reports whether s has 1 to most characters, each an ASCII letter, a
 // digit or one of others.
-func madeOf(s string, most int, others string) bool {
+func MadeOf(s string, most int, others string) bool {
 	for _, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		if !letter && (r < '0' || r > '9') && !strings.ContainsRune(others, r) {

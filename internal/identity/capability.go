@@ -18,9 +18,9 @@ type Capability struct {
 
 const hermesPrefix = "cap:hermes_agent:"
 
-func isEndpoint(s string) bool { return madeOf(s, 128, "_-") }
+func isEndpoint(s string) bool { return MadeOf(s, 128, "_-") }
 
-func isOperation(s string) bool { return madeOf(s, 128, "_.-") }
+func isOperation(s string) bool { return MadeOf(s, 128, "_.-") }
 
 // ParseCapability takes a capability id apart. An id of the Hermes connector
 // has to be cap:hermes_agent:ENDPOINT:OPERATION, with an endpoint of 1 to 128 of
