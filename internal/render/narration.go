@@ -163,6 +163,7 @@ func (n *narration) Gap(v record.Gap) error {
 
 func (n *narration) Deliver(d record.Delivery) error {
 	n.status.news()
+	n.status.flows = true
 	for _, op := range d.Ops {
 		n.op(d, op)
 	}

@@ -213,13 +213,13 @@ func TestStatusLineNamesTheToolsThatRun(t *testing.T) {
 	}
 	g.state(record.StateFollowing)
 	tool("1", "read_file", transcript.ToolRunning)
-	look("1s following; tool running: read_file 1s")
+	look("1s streaming; tool running: read_file 1s")
 	tool("", "web", transcript.ToolRunning)
-	look("2s following; 2 tools running: read_file 2s, web 1s")
+	look("2s streaming; 2 tools running: read_file 2s, web 1s")
 	tool("1", "read_file", transcript.ToolFailed)
-	look("3s following; tool running: web 2s")
+	look("3s streaming; tool running: web 2s")
 	tool("", "web", transcript.ToolCompleted)
-	look("4s following")
+	look("4s streaming")
 }
 
 // The screen of these tests sees what it is there for.

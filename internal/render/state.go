@@ -32,6 +32,7 @@ type status struct {
 	start time.Time
 	since time.Time // of the state
 	fresh time.Time // when something new last came
+	flows bool      // chunks have come in this state
 }
 
 // begin starts the clock, once.
@@ -54,7 +55,7 @@ func (s *status) change(v record.State) bool {
 	}
 	s.state, s.set = v, true
 	s.since = s.now()
-	s.fresh = s.since
+	s.fresh, s.flows = s.since, false
 	return true
 }
 
@@ -76,13 +77,16 @@ func (s *status) line(now time.Time) sanitize.Text {
 		v.WaitMS = max(0, (left + time.Second - 1).Truncate(time.Second).Milliseconds())
 	}
 	t := words(v)
-	if quiet := now.Sub(s.fresh); quiet >= silence && listening(v.State) {
-		t = sanitize.Format("%s, nothing new for %s", t, elapsed(quiet))
+	if s.flows && (v.State == record.StateSubmitted || v.State == record.StateFollowing) {
+		t = sanitize.Static("streaming")
 	}
 	if s.tools != nil {
 		if run := s.tools(now); !run.IsEmpty() {
-			t = sanitize.Format("%s; %s", t, run)
+			return sanitize.Format("%s; %s", t, run)
 		}
+	}
+	if quiet := now.Sub(s.fresh); quiet >= silence && listening(v.State) {
+		t = sanitize.Format("%s, nothing new for %s", t, elapsed(quiet))
 	}
 	return t
 }

@@ -51,7 +51,7 @@ func TestStatusLineIsRedrawnInPlace(t *testing.T) {
 		"\r1s reconnecting, attempt 2 in 2s: a re…",
 		"\r1s following" + strings.Repeat(" ", 39-12),
 		clear(39),
-		"\r1m01s following, nothing new for 1m00s",
+		"\r1m01s streaming, nothing new for 1m00s",
 		clear(38) + "a line\n",
 		"\r1m01s reading the result",
 		clear(24),
@@ -123,10 +123,10 @@ func TestLogHasAHeartbeatAMinute(t *testing.T) {
 	tick(120)
 	want := `2030-01-15T12:01:30Z connecting
 2030-01-15T12:02:29Z following
-2030-01-15T12:03:29Z still following, nothing new for 1m00s, 1m59s so far
-2030-01-15T12:04:29Z still following, nothing new for 2m00s, 2m59s so far
+2030-01-15T12:03:29Z still streaming, nothing new for 1m00s, 1m59s so far
+2030-01-15T12:04:29Z still streaming, nothing new for 2m00s, 2m59s so far
 a line
-2030-01-15T12:05:30Z still following, nothing new for 3m01s, 4m00s so far
+2030-01-15T12:05:30Z still streaming, nothing new for 3m01s, 4m00s so far
 2030-01-15T12:05:30Z reading the result
 `
 	if got := g.err.String(); got != want {
@@ -249,7 +249,7 @@ func TestStatusLineStaysWhileTheAnswerGoesToAFile(t *testing.T) {
 	g.deliver(0, transcript.Text{Text: "in the middle"})
 	g.wait(time.Second)
 	g.r.Tick(g.clock)
-	if want := []string{"\r0s following", "\r1s following"}; !slices.Equal(w.all, want) {
+	if want := []string{"\r0s following", "\r1s streaming"}; !slices.Equal(w.all, want) {
 		t.Errorf("stderr %q, want %q", w.all, want)
 	}
 }
