@@ -41,6 +41,7 @@ const (
 	uax29   = "github.com/clipperhouse/uax29/v2"
 	goTOML  = "github.com/pelletier/go-toml/v2"
 	flock   = "github.com/gofrs/flock"
+	sys     = "golang.org/x/sys"
 	uuid    = "github.com/google/uuid"
 	gojq    = "github.com/itchyny/gojq"
 	schema  = "github.com/google/jsonschema-go"
@@ -57,7 +58,7 @@ var rooms = map[string]room{
 			"aip", "client", "config", "contract", "cursor", "devserver", "engine", "fault", "follow", "hermes",
 			"identity", "jq", "manual", "record", "render", "sanitize", "state", "transcript", "userfile", "verdict",
 		},
-		outside: []string{cobra, pflag, isatty, xterm, jsonExp},
+		outside: []string{cobra, pflag, isatty, xterm, sys, jsonExp},
 	},
 	"internal/engine": {
 		inside: []string{
@@ -73,9 +74,9 @@ var rooms = map[string]room{
 	"internal/config":   {inside: []string{"fault", "userfile"}, outside: []string{goTOML}},
 	"internal/jq":       {inside: []string{"fault"}, outside: []string{gojq}},
 	"internal/cursor":   {inside: []string{"state"}},
-	"internal/identity": {inside: []string{"fault", "state"}, outside: []string{uuid, jsonExp}},
+	"internal/identity": {inside: []string{"fault", "state"}, outside: []string{uuid, jsonExp, sys}},
 	"internal/state":    {inside: []string{"fault", "userfile"}, outside: []string{jsonExp}},
-	"internal/userfile": {outside: []string{flock}},
+	"internal/userfile": {outside: []string{flock, sys}},
 	"internal/render": {
 		inside:  []string{"aip", "fault", "jq", "record", "sanitize", "transcript", "verdict"},
 		outside: []string{color, isatty, xterm, width, jsonExp},
@@ -223,7 +224,7 @@ func TestRoomsImportWhatTheirRowAllows(t *testing.T) {
 func TestTheTableItself(t *testing.T) {
 	only := map[string][]string{ // a library and the only rooms that may know it
 		cobra: {"internal/cmd"}, pflag: {"internal/cmd"}, goSSE: {"internal/follow"}, color: {"internal/render"},
-		flock: {"internal/userfile"}, goTOML: {"internal/config"}, uuid: {"internal/identity"}, gointer: {"internal/aiptest"},
+		flock: {"internal/userfile"}, goTOML: {"internal/config"}, uuid: {"internal/identity"}, sys: {"internal/cmd", "internal/identity", "internal/userfile"}, gointer: {"internal/aiptest"},
 	}
 	for name, r := range rooms {
 		for _, lib := range r.outside {

@@ -15,6 +15,7 @@ import (
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/userfile"
 	"github.com/spf13/cobra"
 )
 
@@ -214,7 +215,7 @@ func writeToken(path, flag, token string) (name string, remove func(), err error
 		path = filepath.Join(dir, "token")
 		remove = func() { _ = os.RemoveAll(dir) }
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := userfile.Create(path)
 	if err != nil {
 		return "", nil, fault.New(fault.State, "dev.token", "the token file cannot be created: %s", fileReason(err)).
 			WithHint("--%s names a file that does not exist yet", flag)

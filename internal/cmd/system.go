@@ -22,6 +22,20 @@ func systemApp(v Version) App {
 			}
 			return w
 		},
-		Env: os.Getenv, Now: time.Now, Executable: "aipctl",
+		Env: systemEnv(actsOnEscapes(os.Stderr)), Now: time.Now, Executable: "aipctl",
+	}
+}
+
+// systemEnv reads the environment. A terminal that cannot act on escapes is the
+// one that TERM calls dumb, and an old console has no TERM to say so.
+func systemEnv(escapes bool) func(string) string {
+	if escapes {
+		return os.Getenv
+	}
+	return func(name string) string {
+		if v := os.Getenv(name); v != "" || name != "TERM" {
+			return v
+		}
+		return "dumb"
 	}
 }

@@ -89,7 +89,8 @@ func (s TokenSource) describe() string {
 //
 // A token file has to be a regular file, not a symbolic link, that belongs to
 // the user who runs this and that nobody else may read or write, of 1 byte to
-// 16 KiB. Where the system has no owners and modes, those rules do not apply.
+// 16 KiB. On Windows, which has lists of rights in their place, no group that
+// every user is in may have one.
 // White space around the token is dropped; inside there may be visible ASCII
 // only, and no authentication scheme in front. Errors are of class
 // [fault.Auth]; they name the source and the reason, and no byte of the token.
@@ -144,8 +145,8 @@ func readOwned(path string) (content []byte, err error) {
 	if why := notOwned(fi); why != "" {
 		return nil, refuse("token.file_owner", why).WithHint("make a copy that belongs to you, with mode 0600")
 	}
-	if why := tooOpen(fi); why != "" {
-		return nil, refuse("token.file_mode", why).WithHint("chmod 600 %s", path)
+	if why := tooOpen(f, fi); why != "" {
+		return nil, refuse("token.file_mode", why).WithHint(closeHint, path)
 	}
 	content, err = io.ReadAll(io.LimitReader(f, maxToken+1))
 	switch {

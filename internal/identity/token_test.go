@@ -34,9 +34,7 @@ func ownFile(t *testing.T, content []byte) string {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	keepToOwner(t, path)
 	return path
 }
 

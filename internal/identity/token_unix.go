@@ -34,8 +34,12 @@ func notOwned(fi fs.FileInfo) string {
 	return fmt.Sprintf("it belongs to user %d, and this runs as user %d", st.Uid, os.Geteuid())
 }
 
+// closeHint is how the owner takes a file away from the others; it takes the
+// path.
+const closeHint = "chmod 600 %s"
+
 // tooOpen says in a clause why the mode of an opened file is wrong.
-func tooOpen(fi fs.FileInfo) string {
+func tooOpen(_ *os.File, fi fs.FileInfo) string {
 	if perm := fi.Mode().Perm(); perm&0o077 != 0 {
 		return fmt.Sprintf("its mode %04o lets other users at it", perm)
 	}

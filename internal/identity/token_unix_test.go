@@ -11,6 +11,14 @@ import (
 	"testing"
 )
 
+// keepToOwner takes a file away from the others.
+func keepToOwner(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTokenFileIsTheOwnersAlone(t *testing.T) {
 	for _, tt := range []struct {
 		mode fs.FileMode

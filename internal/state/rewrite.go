@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/aipctl/aipctl/internal/userfile"
 )
 
 // Merged says what [File.Merge] did.
@@ -197,7 +199,7 @@ func (f *File) replace(w *writer, path string, lines []rawLine) error {
 	if err := w.close(); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err := userfile.Rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return f.syncFolder(filepath.Dir(path))
@@ -226,7 +228,7 @@ func sweep(path string) {
 
 // create writes a new file in full, flushed, or leaves none.
 func (f *File) create(path string, fill func(io.Writer) error) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := userfile.Create(path)
 	if err != nil {
 		return err
 	}

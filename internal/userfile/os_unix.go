@@ -27,6 +27,15 @@ func SyncFolder(dir string) error {
 	return err
 }
 
+// Create makes a file that nobody but its owner can read or write. It is never
+// an existing one; see [os.O_EXCL].
+func Create(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// Rename gives a file the name of another one, which it takes the place of.
+func Rename(from, to string) error { return os.Rename(from, to) }
+
 // LocksUnsupported says that the file system, not another process, refused.
 func LocksUnsupported(err error) bool {
 	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) ||
