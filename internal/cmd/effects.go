@@ -49,7 +49,7 @@ func (r *run) effectChecks(commands []string, out *render.Renderer) func(context
 				return results
 			}
 			results[i] = verdict.EffectCheck{Ran: true, ExitCode: code}
-			out.Note(sanitize.Format("effect check %s of %s: %s", sanitize.Int(int64(i+1)), sanitize.Int(int64(len(commands))), sanitize.Line(why)))
+			r.remark(out, sanitize.Format("effect check %s of %s: %s", sanitize.Int(int64(i+1)), sanitize.Int(int64(len(commands))), sanitize.Line(why)))
 			if code != 0 {
 				return results // the verdict is failed whatever the others say
 			}
@@ -65,7 +65,7 @@ func (r *run) runEffect(ctx context.Context, command string, record []byte, out 
 	c := shellCommand(ctx, command)
 	c.Stdin = bytes.NewReader(record)
 	c.Env = effectEnvironment(os.Environ())
-	shown := &effectOutput{out: out}
+	shown := &effectOutput{show: func(t sanitize.Text) { r.remark(out, t) }}
 	c.Stdout, c.Stderr = shown, shown
 	c.WaitDelay = effectDrain
 	ownGroup(c)
@@ -102,10 +102,21 @@ func effectEnvironment(env []string) []string {
 	return out
 }
 
+// remark says on stderr what stands beside the run. Where stdout carries
+// records a program reads stderr too, and finds there what went wrong and
+// nothing else, unless it asked for more.
+func (r *run) remark(out *render.Renderer, t sanitize.Text) {
+	if r.opts.verbose {
+		out.Log(t)
+		return
+	}
+	out.Note(t)
+}
+
 // effectOutput shows what a check prints, line by line, on our stderr: its
 // control sequences are shown, not sent.
 type effectOutput struct {
-	out  *render.Renderer
+	show func(sanitize.Text)
 	line []byte
 }
 
@@ -127,10 +138,10 @@ func (e *effectOutput) Write(p []byte) (int, error) {
 }
 
 func (e *effectOutput) flush() {
-	if len(e.line) == 0 {
-		return
+	line := bytes.TrimSuffix(e.line, []byte("\r")) // of a line end of Windows
+	if len(line) > 0 {
+		e.show(sanitize.Format("effect check: %s", sanitize.Line(string(line))))
 	}
-	e.out.Note(sanitize.Format("effect check: %s", sanitize.Line(string(e.line))))
 	e.line = e.line[:0]
 }
 

@@ -81,3 +81,50 @@ func TestEffectLimitOfTheContract(t *testing.T) {
 		t.Errorf("a check may run %s, the contract gives it a minute", effectLimit)
 	}
 }
+
+// What a check prints goes to stderr in text. Where stdout carries records,
+// stderr is for errors, and more has to be asked for.
+func TestWhereTheOutputOfAnEffectCheckGoes(t *testing.T) {
+	server := devserver.New(devserver.Options{Poll: 5 * time.Millisecond})
+	defer server.Close()
+	hs := httptest.NewServer(server.Handler())
+	defer hs.Close()
+	defer hs.CloseClientConnections()
+	dir := t.TempDir()
+	for name, tt := range map[string]struct {
+		flags []string
+		shown bool
+	}{
+		"text":            {nil, true},
+		"quiet text":      {[]string{"-q"}, false},
+		"records":         {[]string{"-o", "jsonl"}, false},
+		"a document":      {[]string{"-o", "json"}, false},
+		"records, and -v": {[]string{"-o", "jsonl", "-v"}, true},
+		"text, and -v":    {[]string{"-v"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			app := App{
+				Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Now: time.Now, Executable: "aipctl",
+				Width: func() int { return 200 },
+				Env: func(name string) string {
+					return map[string]string{"AIPCTL_STATE": filepath.Join(dir, "state.jsonl")}[name]
+				},
+			}
+			app.Run(t.Context(), append([]string{
+				"action", "call", hs.URL, "cap:hermes_agent:chat-stop:chat_stream", "--input", `{"prompt":"x","session_id":"s"}`,
+				"--effect-check", `printf 'one\r\n\033[2Jtwo'`,
+			}, tt.flags...))
+			const want = "effect check: one\neffect check: \\x1b[2Jtwo\neffect check 1 of 1: passed\n"
+			if got := strings.Contains(stderr.String(), want); got != tt.shown {
+				t.Errorf("shown %v, want %v:\n%s", got, tt.shown, stderr.String())
+			}
+			if !tt.shown && strings.Contains(stderr.String(), "effect") {
+				t.Errorf("stderr has\n%s", stderr.String())
+			}
+			if strings.Contains(stdout.String(), "two") {
+				t.Errorf("stdout has\n%s", stdout.String())
+			}
+		})
+	}
+}
