@@ -124,9 +124,17 @@ type redactingWriter struct {
 	redactor func() *sanitize.Redactor
 }
 
-// Write takes whole lines, as the renderer writes them.
+// Write takes whole lines, as the renderer writes them. A record stays one: a
+// token may happen to be a word or a number of ours.
 func (w *redactingWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.w, w.redactor().String(string(p))); err != nil {
+	line, r := string(p), w.redactor()
+	before, record, ok := strings.Cut(line, `{"v":`)
+	if ok && strings.Trim(before, "\r\n ") == "" {
+		line = before + r.JSON(`{"v":`+record)
+	} else {
+		line = r.String(line)
+	}
+	if _, err := io.WriteString(w.w, line); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -157,6 +165,9 @@ func (r *run) httpLog(out *render.Renderer, redact *sanitize.Redactor) func(clie
 			}
 		}
 		line := sanitize.Format("http: %s %s -> %s in %s, sent %s bytes", sanitize.Line(x.Method), sanitize.Line(x.Route), answer, sanitize.Duration(x.Took), sanitize.Int(int64(x.Sent)))
+		if x.Received >= 0 && x.Status != 0 {
+			line = sanitize.Format("%s, got %s", line, sanitize.Int(x.Received))
+		}
 		out.Log(line)
 		if !r.opts.debugHTTP {
 			return

@@ -88,6 +88,65 @@ func (r *Redactor) String(s string) string {
 	return b.String()
 }
 
+// JSON is [Redactor.String] for a text of JSON, which stays JSON whatever the
+// secrets are: they are looked for in the strings that are values. Names and
+// numbers are as they were. A text that is no JSON is taken as any other.
+func (r *Redactor) JSON(text string) string {
+	if clean := r.String(text); clean == text || !json.Valid([]byte(text)) {
+		return clean
+	}
+	var b strings.Builder
+	for {
+		start := strings.IndexByte(text, '"')
+		if start < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:start])
+		n := stringLength(text[start:])
+		word, rest := text[start:start+n], text[start+n:]
+		var s string
+		if name := strings.HasPrefix(strings.TrimLeft(rest, " \t\r\n"), ":"); !name && json.Unmarshal([]byte(word), &s) == nil {
+			if clean := r.String(s); clean != s {
+				word = quoteJSON(clean)
+			}
+		}
+		b.WriteString(word)
+		text = rest
+	}
+}
+
+// stringLength is the length of the JSON string at the start of text.
+func stringLength(text string) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// quoteJSON writes a JSON string in which nothing is hidden.
+func quoteJSON(s string) string {
+	b := []byte{'"'}
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', byte(c))
+		case hidden(c) || isVariationSelector(c) || c == 0x200e || c == 0x200f:
+			for _, half := range utf16.AppendRune(nil, c) {
+				b = fmt.Appendf(b, `\u%04x`, half)
+			}
+		default:
+			b = utf8.AppendRune(b, c)
+		}
+	}
+	return string(append(b, '"'))
+}
+
 // Format keeps the secrets out of %v, %+v and %#v.
 func (Redactor) Format(w fmt.State, _ rune) { io.WriteString(w, "redactor") }
 

@@ -110,3 +110,38 @@ func TestRedactorDoesNotPrintItsSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestRedactedJSONIsJSON(t *testing.T) {
+	for _, tc := range []struct{ rule, secret, in, want string }{
+		{"nothing to do", "secret", `{"a":"b"}`, `{"a":"b"}`},
+		{"a value", "secret", `{"a":"x secret y","b":["secret"]}`, `{"a":"x [redacted] y","b":["[redacted]"]}`},
+		{"a name", "secret", `{"secret":"secret"}`, `{"secret":"[redacted]"}`},
+		{"a name before white space", "secret", `{"secret" : 1}`, `{"secret" : 1}`},
+		{"a number", "1234", `{"n":1234,"s":"1234"}`, `{"n":1234,"s":"[redacted]"}`},
+		{"a word", "true", `{"b":true,"s":"true"}`, `{"b":true,"s":"[redacted]"}`},
+		{"over the border of strings", `","b":"`, `{"a":"x","b":"y"}`, `{"a":"x","b":"y"}`},
+		{"within an escape", "001b", `{"a":"\u001b[2J"}`, `{"a":"\u001b[2J"}`},
+		{"beside an escape", "secret", `{"a":"\u001b\u202e\ud83d\udc68\\secret\""}`, `{"a":"\u001b\u202e👨\\[redacted]\""}`},
+		{"with escapes", `se"cr\et`, `{"a":"se\"cr\\et"}`, `{"a":"[redacted]"}`},
+		{"no JSON", "secret", `{"a":"secret`, `{"a":"[redacted]`},
+	} {
+		if got := NewRedactor(tc.secret).JSON(tc.in); got != tc.want {
+			t.Errorf("%s: %s gives %s, want %s", tc.rule, tc.in, got, tc.want)
+		}
+	}
+}
+
+func FuzzRedactedJSON(f *testing.F) {
+	f.Add("secret", `{"a":"secret","secret":[1234,"x"]}`)
+	f.Add("1234", `[1234,"\u12341234"]`)
+	f.Add(`":"`, `{"":""}`)
+	f.Fuzz(func(t *testing.T, secret, text string) {
+		got := NewRedactor(secret).JSON(text)
+		if !json.Valid([]byte(text)) {
+			return
+		}
+		if !json.Valid([]byte(got)) {
+			t.Fatalf("%q of %s leaves %s", secret, text, got)
+		}
+	})
+}
