@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/aipctl/aipctl/internal/aip"
@@ -20,10 +21,16 @@ type codeRow struct {
 	match   func(e *aip.ProtocolError, cx CodeContext) bool
 }
 
+// lastNamed is the name of the last frame. The details of a stream_failed are
+// that frame's data, which tells where neither stream nor aggregate was read.
+func lastNamed(e *aip.ProtocolError, cx CodeContext) string {
+	return cmp.Or(cx.LastNamed, e.DetailString("event"), e.DetailString("type"))
+}
+
 var codeTable = []codeRow{
 	{fault.Partial, "…stream_truncated; …stream_failed whose last named frame is response.incomplete",
 		func(e *aip.ProtocolError, cx CodeContext) bool {
-			return last(e.Code, "stream_truncated") || last(e.Code, "stream_failed") && cx.LastNamed == "response.incomplete"
+			return last(e.Code, "stream_truncated") || last(e.Code, "stream_failed") && lastNamed(e, cx) == "response.incomplete"
 		}},
 	{fault.Incomplete, "…stream_incomplete",
 		func(e *aip.ProtocolError, _ CodeContext) bool { return last(e.Code, "stream_incomplete") }},
