@@ -20,7 +20,9 @@ import (
 // newTree is the command tree of a process whose environment is empty.
 func newTree() (*run, *cobra.Command) {
 	r := &run{App: App{Env: func(string) string { return "" }, Executable: "aipctl"}, opts: newGlobalOptions()}
-	return r, newRootCmd(r)
+	root := newRootCmd(r)
+	root.InitDefaultHelpCmd()
+	return r, root
 }
 
 // everyCmd calls f for root and all that is below it, but not for what is

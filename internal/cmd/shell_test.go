@@ -11,19 +11,17 @@ import (
 // $(…). A variable stands for the value that its name asks for.
 func aipctlLines(script string) ([][]string, error) {
 	script = strings.ReplaceAll(script, "\\\n", " ")
+	commands, err := splitShell(script)
+	if err != nil {
+		return nil, err
+	}
 	var out [][]string
-	for line := range strings.SplitSeq(script, "\n") {
-		commands, err := splitShell(line)
-		if err != nil {
-			return nil, err
+	for _, words := range commands {
+		for len(words) > 0 && isAssignment(words[0]) {
+			words = words[1:]
 		}
-		for _, words := range commands {
-			for len(words) > 0 && isAssignment(words[0]) {
-				words = words[1:]
-			}
-			if len(words) > 0 && words[0] == "aipctl" {
-				out = append(out, words)
-			}
+		if len(words) > 0 && words[0] == "aipctl" {
+			out = append(out, words)
 		}
 	}
 	return out, nil
@@ -39,7 +37,7 @@ var shellVariables = map[string]string{
 	"AIP_URL": "http://127.0.0.1:8700", "AIP_TOKEN_FILE": "token", "AIP_CAPABILITY_ID": "cap:hermes_agent:lab:chat_stream", "AIP_ACTION_ID": "act_1",
 }
 
-// splitShell splits one line into commands and their words, as far as examples
+// splitShell splits lines into commands and their words, as far as examples
 // need it.
 func splitShell(line string) ([][]string, error) {
 	var (
@@ -91,14 +89,16 @@ func splitShell(line string) ([][]string, error) {
 		switch c := line[i]; c {
 		case ' ', '\t':
 			endWord()
-		case '|', ';', '&', '(', ')':
+		case '|', ';', '&', '(', ')', '\n':
 			endCommand()
 		case '#':
-			if !began {
-				endCommand()
-				return out, nil
+			if began {
+				word.WriteByte(c)
+				break
 			}
-			word.WriteByte(c)
+			for i+1 < len(line) && line[i+1] != '\n' {
+				i++
+			}
 		case '>', '<':
 			endWord()
 			endCommand() // a file follows, which is a command to nobody
