@@ -153,9 +153,15 @@ func violations(p pkg) []string {
 	return out
 }
 
+// listed keeps what list has found; the tests run one after the other.
+var listed = map[string][]pkg{}
+
 // list returns the packages of the module as they are built for a system.
 func list(t *testing.T, goos string) []pkg {
 	t.Helper()
+	if all, ok := listed[goos]; ok {
+		return all
+	}
 	c := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps,Error", module+"...")
 	c.Env = append(os.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
 	var stderr bytes.Buffer
@@ -168,6 +174,7 @@ func list(t *testing.T, goos string) []pkg {
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			listed[goos] = all
 			return all
 		} else if err != nil {
 			t.Fatalf("go list: %v", err)
@@ -218,6 +225,37 @@ func TestRoomsImportWhatTheirRowAllows(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhatIsLinkedIsArguedFor compares the libraries in the program with
+// docs/dependencies.md, where each has its reason.
+func TestWhatIsLinkedIsArguedFor(t *testing.T) {
+	argued, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		linked := 0
+		for _, p := range list(t, goos) {
+			if p.ImportPath != module+"cmd/aipctl" {
+				continue
+			}
+			for _, dep := range p.Deps {
+				parts := strings.Split(dep, "/")
+				if !strings.Contains(parts[0], ".") || strings.HasPrefix(dep, module) || len(parts) < 3 {
+					continue
+				}
+				linked++
+				name := strings.TrimPrefix(strings.Join(parts[:3], "/"), "github.com/")
+				if !bytes.Contains(argued, []byte("`"+name)) {
+					t.Errorf("%s links %s, which docs/dependencies.md does not name", goos, dep)
+				}
+			}
+		}
+		if linked == 0 {
+			t.Errorf("nothing is linked for %s", goos)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func environmentTable() manual.Terms {
 	return out
 }
 
-// recordTable says what each type of record is for.
+// recordTable says what each type of record that an action prints is for.
 func recordTable() manual.Terms {
 	return manual.Terms{
 		{Name: record.TypeIdentity, Text: "the action id, and the commands to come back and to cancel, as argv"},
@@ -111,6 +111,7 @@ func recordTable() manual.Terms {
 		{Name: record.TypeWarning, Text: "what deserves attention and changes no verdict, unless --fail-on-warning says so"},
 		{Name: record.TypeGap, Text: "chunks that nobody could deliver"},
 		{Name: record.TypeOutcome, Text: "the verdict, the exit code, every check, and the next command as argv"},
+		{Name: record.TypeError, Text: "why a command ended without an outcome: code, message, hint; on stderr"},
 	}
 }
 
