@@ -21,16 +21,16 @@ const (
 
 // Principal is who asks or decides. Id and kind together name it.
 type Principal struct {
-	ID   string `json:"id"`
-	Kind string `json:"kind"`
+	ID   string `json:"id"`   // as the daemon spells it
+	Kind string `json:"kind"` // human, agent, service, tenant, customer, contact or system
 }
 
 // Evidence is one thing that a request for approval refers to by its hash.
 type Evidence struct {
-	ID       string `json:"id,omitempty"`
-	Kind     string `json:"kind"`
-	Hash     string `json:"hash,omitempty"`
-	Redacted bool   `json:"redacted,omitempty"`
+	ID       string `json:"id,omitempty"`       // its name in the record
+	Kind     string `json:"kind"`               // input_snapshot, policy_decision, reason, or another word
+	Hash     string `json:"hash,omitempty"`     // of what it stands for, made by the daemon
+	Redacted bool   `json:"redacted,omitempty"` // what it stands for is not shown
 }
 
 // The kinds of evidence that are decided by.
@@ -42,10 +42,10 @@ const (
 // ApprovalPolicy is the policy that asks for an approval, as far as a client
 // has to know it.
 type ApprovalPolicy struct {
-	Requires            []string `json:"evidence_requirements,omitempty"`
-	RequesterMustDiffer bool     `json:"requester_must_differ"`
-	OperatorMustDiffer  bool     `json:"operator_must_differ"`
-	AllowSelfApproval   bool     `json:"allow_self_approval"`
+	Requires            []string `json:"evidence_requirements,omitempty"` // evidence that a decision needs
+	RequesterMustDiffer bool     `json:"requester_must_differ"`           // the requester may not approve
+	OperatorMustDiffer  bool     `json:"operator_must_differ"`            // the operator may not approve
+	AllowSelfApproval   bool     `json:"allow_self_approval"`             // the requester may approve, unless it must differ
 }
 
 // ApprovalRequest is what is to be decided. Times are RFC 3339 as written.
@@ -78,16 +78,16 @@ func (r *ApprovalRequest) EvidenceHash(kind string) string {
 
 // ApprovalDecision is how an approval was decided.
 type ApprovalDecision struct {
-	DecisionID string
-	Decision   string
-	Approver   Principal
-	DecidedAt  string
+	DecisionID string    `json:"decision_id,omitempty"` // as who decided named it
+	Decision   string    `json:"decision"`              // approved, denied, expired or revoked
+	Approver   Principal `json:"approver"`              // who decided
+	DecidedAt  string    `json:"decided_at,omitempty"`  // RFC 3339 as the daemon wrote it
 }
 
 // ApprovalView is the record of an approval as a daemon shows it.
 type ApprovalView struct {
 	Request   ApprovalRequest
-	Status    string
+	Status    string // one of the words above, or another
 	CreatedAt string
 	UpdatedAt string
 	Decision  *ApprovalDecision // nil while there is none

@@ -9,7 +9,6 @@ import (
 	"github.com/aipctl/aipctl/internal/engine"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/identity"
-	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/aipctl/aipctl/internal/verdict"
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,32 +34,13 @@ func (o *storedOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.capability, "capability", "", "the whole capability `ID`, in the place of --endpoint")
 }
 
-// storedID reports whether s may be a response id. The connector puts it into a
-// path in a way that loses or changes anything else.
-func storedID(s string) bool { return identity.MadeOf(s, 512, "_-") }
-
-// parseResponseID refuses what is no response id, and names the command for the
-// id of something else.
-func parseResponseID(s string) error {
-	for prefix, command := range map[string]string{"act_": "aipctl action result", "appr_": "aipctl approval get"} {
-		if strings.HasPrefix(s, prefix) {
-			return usageError("usage.response_id", "this is no response id; use `%s`", command).WithHint("%s %s", command, sanitize.LineMax(s, 160))
-		}
-	}
-	if !storedID(s) {
-		return usageError("usage.response_id", "this is no response id: it has 1 to 512 letters, digits, underscores or hyphens, such as resp_0123abcd").
-			WithHint("`aipctl state list -o jsonl` shows the response ids that this machine has seen")
-	}
-	return nil
-}
-
 // storedArgs refuses what is not [URL] RESPONSE_ID.
 func storedArgs(cmd *cobra.Command, args []string) error {
 	_, rest := takeURL(args)
 	if err := argCount(cmd, rest, 1, 1, "the response id"); err != nil {
 		return err
 	}
-	return parseResponseID(rest[0])
+	return identity.ParseResponseID(rest[0])
 }
 
 func newResponseGetCmd(r *run) *cobra.Command {
@@ -151,7 +131,7 @@ never approves anything.`,
 			{fault.NotFound, "the store has no such response, which is no proof of a deletion"},
 			{fault.State, "the intent could not be recorded; nothing was sent"},
 		},
-		See: []string{"response get", "action result", "help exit-codes"},
+		See: []string{"approval approve", "response get", "action result", "help exit-codes"},
 	})
 	o.bind(c.Flags())
 	return c
@@ -299,6 +279,11 @@ func (c nextCommands) Response(id, capability string) []string {
 		argv = append(argv, "--capability", capability)
 	}
 	return append(argv, c.flags...)
+}
+
+// Approval reads the record of an approval.
+func (c nextCommands) Approval(id string) []string {
+	return append([]string{c.name, "approval", "get", c.url, id}, c.flags...)
 }
 
 // Approve is the approver's command. It repeats no token file and no state

@@ -16,6 +16,7 @@ func newRootCmd(r *run) *cobra.Command {
 		shortcut(newEventsCmd(r)),
 		shortcut(newCancelCmd(r)),
 		newResponseCmd(r),
+		newApprovalCmd(r),
 		newContextCmd(r),
 		newCapabilityCmd(r),
 		newStateCmd(r),

@@ -53,6 +53,8 @@ type Commands interface {
 	// Approve is for whoever may decide, so it repeats no token. Words in
 	// capitals are theirs to fill in; reason says that the policy wants one.
 	Approve(approvalID string, reason bool) []string
+	// Approval reads the record of an approval.
+	Approval(approvalID string) []string
 }
 
 // Approvals reads the record of an approval.

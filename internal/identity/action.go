@@ -34,9 +34,9 @@ func ParseActionID(s string) error {
 	case isAction && MadeOf(rest, 120, "._-"):
 		return nil
 	case strings.HasPrefix(s, "resp_"):
-		return wrongKind(s, "a stored response", "aipctl response get")
+		return otherKind("usage.action_id", s, "a stored response", "an action", "aipctl response get")
 	case strings.HasPrefix(s, "appr_"):
-		return wrongKind(s, "an approval", "aipctl approval get")
+		return otherKind("usage.action_id", s, "an approval", "an action", "aipctl approval get")
 	case s == "":
 		return fault.New(fault.Usage, "usage.action_id", "an action id is missing").
 			WithHint("`aipctl state list` shows the actions of this machine")
@@ -63,8 +63,8 @@ func MadeOf(s string, most int, others string) bool {
 	return s != "" && len(s) <= most
 }
 
-func wrongKind(s, what, command string) error {
-	return fault.New(fault.Usage, "usage.action_id", "%s is the id of %s, not of an action; use `%s`", quote(s), what, command).
+func otherKind(code, s, is, wanted, command string) error {
+	return fault.New(fault.Usage, code, "%s is the id of %s, not of %s; use `%s`", quote(s), is, wanted, command).
 		WithHint("%s %s", command, printable(s))
 }
 

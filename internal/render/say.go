@@ -72,6 +72,9 @@ func (r *Renderer) Note(t sanitize.Text) {
 	}
 }
 
+// Next names a command to go on with, as [Renderer.Note] does.
+func (r *Renderer) Next(argv []string) { r.Note(sanitize.Format("next: %s", Command(argv))) }
+
 // Line writes t and a line end to stdout in text, and nothing in JSON and JSON
 // Lines; there [Renderer.Record] says the same. The text may have several
 // lines.

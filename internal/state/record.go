@@ -116,9 +116,10 @@ type Approval struct {
 
 // Decision is an approval decision that this client made.
 type Decision struct {
-	ApprovalID string `json:"approval_id"` // what was decided
-	DecisionID string `json:"decision_id"` // the daemon's id of the decision
-	Decision   string `json:"decision"`    // approve or deny
+	ApprovalID string `json:"approval_id"`       // what was decided
+	DecisionID string `json:"decision_id"`       // made here, and recorded before the decision is posted
+	Approver   string `json:"approver,omitzero"` // id of the principal that decided
+	Decision   string `json:"decision"`          // approve or deny
 }
 
 // Probe marks an action that this client ran only to learn about another one.

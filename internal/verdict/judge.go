@@ -88,6 +88,12 @@ func familyOf(operation string) family {
 	return other
 }
 
+// JudgedByResult reports whether the result alone tells how an operation ended:
+// it has no stream and no finish of its own.
+func JudgedByResult(operation string) bool {
+	return operation != "" && familyOf(operation) == other && !Streams(operation)
+}
+
 // Streams reports whether the operation publishes chunks and ends in an
 // aggregate of them.
 func Streams(operation string) bool {
