@@ -35,7 +35,7 @@ func newDecideCmd(r *run, decision string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return r.decide(cmd.Context(), o, args) },
 	}, p)
 	c.Flags().StringVar(&o.reason, "reason", "", "why, as a `TEXT` for the daemon's record; some policies want one")
-	c.Flags().StringVar(&o.as, "as", "", "who decides, as `KIND:ID`; the daemon compares it with the token")
+	c.Flags().StringVar(&o.as, "as", "", "who decides, as `KIND:ID`; the daemon compares it with the token (the principal of the context)")
 	return c
 }
 
@@ -61,8 +61,9 @@ Without a terminal it needs --yes. A lost answer is read back.
 Approving runs the action inside this call, which therefore takes as long as the
 action does; then its result is read. --wait bounds the waiting, and nothing else.
 
-No route tells whom a token belongs to, so --as says who decides, by kind and id.
-Where the ids of a daemon begin with their kind, writing it once is enough.`,
+No route tells whom a token belongs to, so --as says who decides, by kind and id;
+without it, the principal of the context. Where the ids of a daemon begin with
+their kind, writing it once is enough.`,
 	Never: `It never approves an expired request, your own, or one whose hashes are not those
 that its submitter was told, and never posts a decision a second time.`,
 	Examples: []example{
@@ -88,15 +89,20 @@ an id that is in the state file before it leaves. Without a terminal it needs
 }
 
 func (r *run) decide(ctx context.Context, o *decideOptions, args []string) error {
-	as, err := r.decidesAs(o)
-	if err != nil {
-		return err
+	if o.as != "" { // refused before anything is looked at
+		if _, err := identity.ParsePrincipal(o.as); err != nil {
+			return err
+		}
 	}
 	reason := strings.TrimSpace(o.reason)
 	if !utf8.ValidString(reason) {
 		return usageError("usage.reason", "--reason is not valid UTF-8").WithHint("write plain text")
 	}
 	return r.daemonOf(args, func(d *daemon, out *render.Renderer, rest []string) error {
+		as, err := decidesAs(o, d)
+		if err != nil {
+			return err
+		}
 		file, flag, err := r.journal()
 		if err != nil {
 			return err
@@ -132,13 +138,20 @@ func (r *run) decide(ctx context.Context, o *decideOptions, args []string) error
 	})
 }
 
-// decidesAs names who decides.
-func (r *run) decidesAs(o *decideOptions) (identity.Principal, error) {
-	if o.as == "" {
+// decidesAs names who decides: the flag, else the principal of the context.
+func decidesAs(o *decideOptions, d *daemon) (identity.Principal, error) {
+	switch {
+	case o.as != "":
+		return identity.ParsePrincipal(o.as)
+	case d.named.Principal == "":
 		return identity.Principal{}, usageError("usage.principal", "nobody is named who decides, and no route of a daemon tells whom a token belongs to").
-			WithHint("give --as KIND:ID, such as --as human:example:reviewer")
+			WithHint("give --as KIND:ID, such as --as human:example:reviewer, or give the context a principal")
 	}
-	return identity.ParsePrincipal(o.as)
+	p, err := identity.ParsePrincipal(d.named.Principal)
+	if err != nil {
+		return p, fault.As(err).WithHint("it is the principal of context %s; give --as KIND:ID", d.named.Context.Text)
+	}
+	return p, nil
 }
 
 // showRequest shows what is to be decided on stderr, and asks.

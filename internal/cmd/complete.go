@@ -134,7 +134,7 @@ func (r *run) idsOf(cmd *cobra.Command, args []string, word string, ids func(*st
 	var out []cobra.Completion
 	for _, a := range r.outline(cmd) {
 		for _, id := range ids(a) {
-			if len(out) < mostOffered && !seen[id] && strings.HasPrefix(id, word) && identity.ParseResponseID(id) == nil {
+			if len(out) < mostOffered && !seen[id] && strings.HasPrefix(id, word) && identity.MadeOf(id, 512, "._-") {
 				out = append(out, cobra.CompletionWithDesc(id, r.about(a)))
 			}
 			seen[id] = true

@@ -64,8 +64,8 @@ becomes the current one.
 The token file, the CA file, principal and tenant of a context are used for its
 own daemon and for no other, whatever names the daemon.`,
 		Never: `It never reads a token into the file: it keeps the path of the token file. It
-never sends principal and tenant: they are recorded in the state file with what
-is submitted.`,
+never sends principal and tenant with an action: they are recorded in the state
+file with what is submitted. Only a decision about an approval names the principal.`,
 		Examples: []example{
 			{"a daemon with its token", "aipctl context set lab --url https://aipd.example.net --token-file ~/aip-token"},
 			{"an endpoint for `action call chat_stream`", "aipctl context set lab --endpoint north"},
@@ -77,7 +77,7 @@ is submitted.`,
 	})
 	f := c.Flags()
 	f.StringVar(&o.endpoint, "endpoint", "", "the `ENDPOINT` of operations that name none")
-	f.StringVar(&o.principal, "principal", "", "who you are there, as a `TEXT` for your own records; never sent")
+	f.StringVar(&o.principal, "principal", "", "who you are there, as a `TEXT` for your own records; as KIND:ID it names who decides approvals")
 	f.StringVar(&o.tenant, "tenant", "", "whose you are there, as a `TEXT` for your own records; never sent")
 	return c
 }
@@ -168,7 +168,7 @@ type contextRecord struct {
 	TokenFile string            `json:"token_file,omitempty"` // absolute path
 	Endpoint  string            `json:"endpoint,omitempty"`   // of operations that name none
 	CAFile    string            `json:"ca_file,omitempty"`    // absolute path
-	Principal string            `json:"principal,omitempty"`  // recorded with what is submitted, never sent
+	Principal string            `json:"principal,omitempty"`  // recorded with what is submitted, and sent with decisions about approvals only
 	Tenant    string            `json:"tenant,omitempty"`     // the same
 	Warnings  []verdict.Warning `json:"warnings,omitempty"`   // what a call would stumble over, and what the file has that is not used
 }

@@ -52,8 +52,8 @@ func newResponseGetCmd(r *run) *cobra.Command {
 	}, page{
 		Purpose: "Read a stored response",
 		About: `Submits response_get and shows what the store has: the text on stdout, calls and
-tools on stderr, with -o json the object too. The endpoint is that of the state
-record that saved the id, unless one is named.
+tools on stderr, with -o json the object too. The endpoint is the one that is
+named, else that of the state record that saved the id, else the context's.
 
 A read counts as a use: it moves the response to the front of the 100 that a
 store keeps, and so another one may be forgotten sooner.
@@ -166,7 +166,7 @@ func (r *run) onResponse(ctx context.Context, o *storedOptions, args []string, d
 	if s.known.view, s.known.report, err = file.Load(ctx); err != nil {
 		return err
 	}
-	capability, err := o.resolve(s.known.view, s.id, d.url)
+	capability, err := o.resolve(s.known.view, s.id, d)
 	if err != nil {
 		return err
 	}
@@ -193,8 +193,8 @@ func (r *run) storedPlan(c identity.Capability, id string, d *daemon) engine.Cal
 }
 
 // resolve finds the capability: as it was given, else by the endpoint of the
-// state record that saved the response id.
-func (o *storedOptions) resolve(view *state.View, id, url string) (identity.Capability, error) {
+// state record that saved the response id, else by the one of the context.
+func (o *storedOptions) resolve(view *state.View, id string, d *daemon) (identity.Capability, error) {
 	switch {
 	case o.capability != "" && o.endpoint != "":
 		return identity.Capability{}, usageError("usage.endpoint", "--endpoint and --capability cannot stand together").WithHint("give one of them")
@@ -207,10 +207,13 @@ func (o *storedOptions) resolve(view *state.View, id, url string) (identity.Capa
 	case o.endpoint != "":
 		return identity.QualifyCapability(o.operation, o.endpoint)
 	}
-	switch names := savedEndpoints(view, id, url); len(names) {
+	switch names := savedEndpoints(view, id, d.url); len(names) {
 	case 0:
+		if own := d.named.Endpoint.Text; own != "" {
+			return identity.QualifyCapability(o.operation, own)
+		}
 		return identity.Capability{}, usageError("usage.endpoint", "no endpoint is named, and the state file does not know which one has this response").
-			WithHint("name it with --endpoint ENDPOINT")
+			WithHint("name it with --endpoint ENDPOINT, or give the context one")
 	case 1:
 		return identity.QualifyCapability(o.operation, names[0])
 	default:

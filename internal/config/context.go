@@ -14,7 +14,7 @@ type Context struct {
 	TokenFile string `toml:"token_file"` // absolute path
 	Endpoint  string `toml:"endpoint"`   // of an operation that names none
 	CAFile    string `toml:"ca_file"`    // absolute path
-	Principal string `toml:"principal"`  // recorded with what is submitted, never sent
+	Principal string `toml:"principal"`  // recorded with what is submitted, and sent with decisions about approvals only
 	Tenant    string `toml:"tenant"`     // the same
 }
 

@@ -48,7 +48,7 @@ type Settings struct {
 	TokenFile Value // with an empty text: the token is in the variable that From names, or there is none
 	CAFile    Value
 	Endpoint  Value
-	Principal string // as the context names it, never sent
+	Principal string // as the context names it; sent with decisions about approvals only
 	Tenant    string // the same
 
 	Warnings []string
