@@ -123,6 +123,8 @@ type stateRow struct {
 	Condition    string   `json:"condition"`               // a verdict, or unsettled, not_sent, followed
 	ResponseIDs  []string `json:"response_ids,omitempty"`  // stored responses that it made or used
 	ApprovalIDs  []string `json:"approval_ids,omitempty"`  // approvals that it waited for
+	DecisionIDs  []string `json:"decision_ids,omitempty"`  // decisions of this client about them
+	ProbeOf      string   `json:"probe_of,omitempty"`      // the action that it was run to learn about
 }
 
 // condition says in one word how the file leaves an action.
@@ -151,6 +153,12 @@ func settled(a *state.Action) bool {
 
 func rowOf(a *state.Action) stateRow {
 	row := stateRow{Head: record.NewHead("state_action"), ActionID: a.ID, Condition: condition(a), ResponseIDs: a.ResponseIDs, ApprovalIDs: a.ApprovalIDs}
+	for _, d := range a.Decisions {
+		row.DecisionIDs = append(row.DecisionIDs, d.DecisionID)
+	}
+	if a.Probe != nil {
+		row.ProbeOf = a.Probe.ParentActionID
+	}
 	at := a.Last.At
 	if a.Intent != nil {
 		at = a.IntentAt
@@ -260,6 +268,8 @@ type actionDetail struct {
 	NotSent   *state.NotSent    `json:"not_sent,omitempty"`  // why nothing ran, where that is the last word
 	Cursors   []state.Cursor    `json:"cursors,omitempty"`   // how far each stream was read
 	Decisions []state.Decision  `json:"decisions,omitempty"` // approval decisions of this client
+	Approvals []state.Approval  `json:"approvals,omitempty"` // what is known of the approvals that it waited for
+	Receipt   *state.Receipt    `json:"receipt,omitempty"`   // of a deletion, put together from all verdicts
 	Probe     *state.Probe      `json:"probe,omitempty"`     // set for an action that was run to learn about another
 	Settled   *state.Settled    `json:"settled,omitempty"`   // the verdict
 	Warnings  []verdict.Warning `json:"warnings,omitempty"`  // what is amiss with the file
@@ -281,7 +291,7 @@ func (r *run) showState(ctx context.Context, id string) error {
 	}
 	d := actionDetail{
 		stateRow: rowOf(a), Intent: a.Intent, Submitted: a.Submitted, NotSent: a.NotSent, Cursors: a.Cursors,
-		Decisions: a.Decisions, Probe: a.Probe, Settled: a.Settled, Warnings: l.warnings,
+		Decisions: a.Decisions, Approvals: a.Approvals, Receipt: a.Receipt, Probe: a.Probe, Settled: a.Settled, Warnings: l.warnings,
 	}
 	if err := out.Record(d); err != nil {
 		return err
@@ -296,7 +306,7 @@ func detailFields(a *state.Action, d actionDetail) []render.Field {
 	fields := []render.Field{field("action", a.ID), field("condition", d.Condition), field("at", d.At), field("capability", d.CapabilityID), field("url", d.URL)}
 	if in := a.Intent; in != nil {
 		fields = append(fields, field("key", in.IdempotencyKey), field("mode", in.Mode), field("input", in.InputHash),
-			field("session", in.SessionID), field("conversation", in.Conversation), field("continues", in.PreviousResponseID))
+			field("session", in.SessionID), field("conversation", in.Conversation), field("continues", in.PreviousResponseID), field("response", in.ResponseID))
 	}
 	if n := a.NotSent; n != nil {
 		fields = append(fields, field("not sent", n.Code+": "+n.Reason))
@@ -310,7 +320,7 @@ func detailFields(a *state.Action, d actionDetail) []render.Field {
 	}
 	fields = append(fields, field("responses", strings.Join(a.ResponseIDs, " ")), field("approvals", strings.Join(a.ApprovalIDs, " ")))
 	for _, x := range a.Decisions {
-		fields = append(fields, field("decision", x.Decision+" of "+x.ApprovalID))
+		fields = append(fields, field("decision", strings.TrimSpace(x.Decision+" of "+x.ApprovalID+", "+x.DecisionID+" "+x.Approver)))
 	}
 	if p := a.Probe; p != nil {
 		fields = append(fields, field("probe of", p.ParentActionID))
@@ -318,6 +328,13 @@ func detailFields(a *state.Action, d actionDetail) []render.Field {
 	if s := a.Settled; s != nil {
 		fields = append(fields, field("verdict", fmt.Sprintf("%s (exit %d) at %s", s.Verdict, s.ExitCode, a.SettledAt.UTC().Format(time.RFC3339))),
 			field("error", s.ErrorCode), field("finish", s.FinishReason), field("replay of", s.ReplayOf))
+	}
+	if rc := a.Receipt; rc != nil {
+		word := "not deleted"
+		if rc.Deleted {
+			word = "deleted"
+		}
+		fields = append(fields, field("receipt", strings.TrimSpace(rc.ResponseID+" "+word)), field("approved by", strings.TrimSpace(rc.ApprovalID+" "+rc.DecisionID)))
 	}
 	return fields
 }
