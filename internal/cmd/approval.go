@@ -179,7 +179,7 @@ func between(at string, now time.Time, sign int64) *int64 {
 func newApprovalGetCmd(r *run) *cobra.Command {
 	return r.leaf(&cobra.Command{
 		Use:  "get [URL] APPROVAL",
-		Args: approvalArgs,
+		Args: approvalArgs, ValidArgsFunction: r.completeApproval,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.getApproval(cmd.Context(), args) },
 	}, page{
 		Purpose: "Show what an approval is about",

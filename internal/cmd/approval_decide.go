@@ -31,7 +31,7 @@ func newDecideCmd(r *run, decision string) *cobra.Command {
 	}
 	c := r.leaf(&cobra.Command{
 		Use:  verb + " [URL] APPROVAL --as KIND:ID [--reason TEXT]",
-		Args: approvalArgs,
+		Args: approvalArgs, ValidArgsFunction: r.completeApproval,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.decide(cmd.Context(), o, args) },
 	}, p)
 	c.Flags().StringVar(&o.reason, "reason", "", "why, as a `TEXT` for the daemon's record; some policies want one")

@@ -125,6 +125,11 @@ func (r *run) completeResponse(cmd *cobra.Command, args []string, word string) (
 	return r.idsOf(cmd, args, word, func(a *state.Action) []string { return a.ResponseIDs })
 }
 
+// completeApproval offers ids of approvals for [URL] APPROVAL.
+func (r *run) completeApproval(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return r.idsOf(cmd, args, word, func(a *state.Action) []string { return a.ApprovalIDs })
+}
+
 // idsOf offers ids that actions have, each once.
 func (r *run) idsOf(cmd *cobra.Command, args []string, word string, ids func(*state.Action) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if _, rest := takeURL(args); len(rest) > 0 {
