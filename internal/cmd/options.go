@@ -106,13 +106,18 @@ func (o *globalOptions) formatFromArgs(args []string) render.Format {
 		args = args[:i]
 	}
 	for i, a := range args {
+		if value, ok := strings.CutPrefix(a, "--output="); ok {
+			name = value
+			continue
+		}
+		value, ok := outputLetter(a)
 		switch {
-		case (a == "-o" || a == "--output") && i+1 < len(args):
-			name = args[i+1]
-		case strings.HasPrefix(a, "--output="):
-			name = strings.TrimPrefix(a, "--output=")
-		case strings.HasPrefix(a, "-o") && !strings.HasPrefix(a, "--") && len(a) > 2:
-			name = strings.TrimPrefix(strings.TrimPrefix(a, "-o"), "=")
+		case a == "--output", ok && value == "":
+			if i+1 < len(args) {
+				name = args[i+1]
+			}
+		case ok:
+			name = value
 		}
 	}
 	f, err := render.ParseFormat(name)
@@ -120,6 +125,19 @@ func (o *globalOptions) formatFromArgs(args []string) render.Format {
 		return render.Text
 	}
 	return f
+}
+
+// outputLetter reports whether an argument has the flag -o, which may stand
+// behind other letters as in -vo json, and what stands right behind it.
+func outputLetter(arg string) (value string, ok bool) {
+	if !strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "--") {
+		return "", false
+	}
+	letters, value, ok := strings.Cut(arg[1:], "o")
+	if !ok || strings.Trim(letters, "hqv") != "" {
+		return "", false
+	}
+	return strings.TrimPrefix(value, "="), true
 }
 
 // compileFilter reads --jq before anything is done, so that a wrong expression

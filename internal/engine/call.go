@@ -239,16 +239,16 @@ func (c *call) post(ctx context.Context) error {
 	sent := sync.OnceFunc(func() { close(c.sent) })
 	go func() {
 		rep := reply{}
-		rep.body, rep.err = c.cfg.Net.Submit(pctx, envelope, sent, collect(&rep.frames))
+		rep.body, rep.err = c.cfg.Net.Submit(pctx, envelope, sent, c.collect(&rep.frames))
 		rep.at = c.cfg.Now()
 		c.replyc <- rep
 	}()
 	return c.show(c.cfg.Sink.State(record.State{Head: record.NewHead(record.TypeState), State: record.StateSubmitted}))
 }
 
-// collect gathers the frames of an aggregate, without raw_data.
-func collect(into *[]aip.Frame) aip.ResultDecoding {
-	return aip.ResultDecoding{OnFrame: func(_ int, f aip.Frame) error {
+// collect gathers the frames of an aggregate, with raw_data where it was asked for.
+func (r *run) collect(into *[]aip.Frame) aip.ResultDecoding {
+	return aip.ResultDecoding{Decoding: aip.Decoding{Raw: r.cfg.Raw}, OnFrame: func(_ int, f aip.Frame) error {
 		*into = append(*into, f)
 		return nil
 	}}

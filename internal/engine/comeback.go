@@ -448,7 +448,7 @@ func (w *watcher) pollResult(ctx context.Context, wait *time.Duration) (found, e
 	delay := pollFirst
 	for {
 		var frames []aip.Frame
-		res, err := w.cfg.Net.Result(ctx, w.id, collect(&frames))
+		res, err := w.cfg.Net.Result(ctx, w.id, w.collect(&frames))
 		if err == nil {
 			return found{result: res, frames: frames}, nil
 		}

@@ -63,7 +63,7 @@ func (r *run) readResult(ctx context.Context, patience time.Duration) found {
 	passing := 0
 	for {
 		var frames []aip.Frame
-		res, err := r.cfg.Net.Result(ctx, r.id, collect(&frames))
+		res, err := r.cfg.Net.Result(ctx, r.id, r.collect(&frames))
 		if err == nil {
 			return found{result: res, frames: frames}
 		}

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -25,10 +27,27 @@ var encoding = json.JoinOptions(
 	json.Deterministic(true),
 )
 
+// joining is encoding for a value that may hold halves of characters. It looks
+// into every string, which few values need.
+var joining = json.JoinOptions(encoding, json.WithMarshalers(json.MarshalToFunc(wholeString)))
+
+// wholeString writes a string in which halves of characters stand by themselves
+// as they do where a character was cut: joined where two meet, else U+FFFD.
+// Half an escape would be an error for many readers of JSON.
+func wholeString(enc *jsontext.Encoder, s string) error {
+	if !strings.Contains(s, "\xed") { // how each half begins
+		return errors.ErrUnsupported // as any other
+	}
+	return enc.WriteToken(jsontext.String(whole(s)))
+}
+
 // encode writes v as one line of JSON that is safe on a terminal, its line end
 // included. An error is a *fault.Error of class fault.Internal.
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v, encoding)
+	if err == nil && bytes.Contains(b, []byte("\ufffd")) { // which halves become, one by one
+		b, err = json.Marshal(v, joining)
+	}
 	if err != nil {
 		return nil, fault.New(fault.Internal, "output.encode", "a record of type %T could not be written as JSON", v).Wrap(err)
 	}

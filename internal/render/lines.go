@@ -125,7 +125,7 @@ func (l *lines) op(c *record.Chunk, op transcript.Op) error {
 			l.finals = map[transcript.ItemRef]bool{}
 		}
 		l.finals[o.Item] = o.Text != ""
-		return l.text(o.Item, &half{seq: c.Sequence, source: c.Source}, whole(o.Text))
+		return l.text(o.Item, &half{seq: c.Sequence, source: c.Source}, o.Text)
 	case transcript.TextDone:
 		return l.flush(func(ref transcript.ItemRef) bool { return ref == o.Item })
 	case transcript.Tool:
@@ -140,12 +140,12 @@ func (l *lines) op(c *record.Chunk, op transcript.Op) error {
 		v := record.Item{
 			Head:        record.NewHead(record.TypeItem),
 			Sequence:    c.Sequence,
-			ItemID:      whole(o.ItemID),
+			ItemID:      o.ItemID,
 			OutputIndex: o.OutputIndex,
-			Kind:        whole(o.Kind),
-			CallID:      whole(o.CallID),
-			Name:        whole(o.Name),
-			Status:      whole(o.Status),
+			Kind:        o.Kind,
+			CallID:      o.CallID,
+			Name:        o.Name,
+			Status:      o.Status,
 			Open:        o.Open,
 			Item:        o.Payload,
 		}
@@ -179,7 +179,7 @@ func (l *lines) text(ref transcript.ItemRef, h *half, s string) error {
 		Head:         record.NewHead(record.TypeText),
 		Sequence:     h.seq,
 		Choice:       ref.Choice,
-		ItemID:       whole(ref.ItemID),
+		ItemID:       ref.ItemID,
 		OutputIndex:  ref.OutputIndex,
 		ContentIndex: ref.ContentIndex,
 		Text:         s,
@@ -212,10 +212,10 @@ func (l *lines) tool(c *record.Chunk, o transcript.Tool) error {
 	v := record.Tool{
 		Head:     record.NewHead(record.TypeTool),
 		Sequence: c.Sequence,
-		Name:     whole(ch.name),
-		CallID:   whole(o.CallID),
-		Status:   whole(o.Status),
-		Label:    whole(o.Label),
+		Name:     ch.name,
+		CallID:   o.CallID,
+		Status:   o.Status,
+		Label:    o.Label,
 	}
 	if ch.timed {
 		ms := ch.after.Milliseconds()
