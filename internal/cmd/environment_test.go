@@ -56,6 +56,7 @@ func TestEveryVariableTheCodeReadsIsInTheTable(t *testing.T) {
 // by itself, and one that beats it. Nobody listens at the daemons, so a command
 // that would reach one says which it was and ends with 3.
 func TestEveryVariableIsHonoured(t *testing.T) {
+	t.Parallel()
 	const url, other = "http://127.0.0.1:1", "http://127.0.0.1:2"
 	dir := t.TempDir()
 	file := func(name, content string) string {
