@@ -180,7 +180,7 @@ func TestCompletionChangesNothing(t *testing.T) {
 				words := strings.Fields(c.CommandPath())[1:]
 				d.complete(append(slices.Clone(words), "")...)
 				c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-					if f.Value.Type() == "bool" {
+					if f.Value.Type() == "bool" || what != "damaged" {
 						return
 					}
 					for _, line := range first2(d.complete(append(slices.Clone(words), "--"+f.Name, "")...)) {
