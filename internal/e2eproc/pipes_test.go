@@ -4,7 +4,9 @@ package e2eproc
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -345,4 +347,45 @@ func (h *home) intentOr(none string) string {
 func (h *home) awaitRecord(typ, id string) {
 	h.t.Helper()
 	h.poll("a record of type "+typ, func() bool { return len(h.of(typ, id)) > 0 })
+}
+
+// The line that scripts are written with: the first line is enough, the code of
+// the program stands in PIPESTATUS, and the cursor lets the rest be read later.
+func TestHeadInAScript(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("this system has no bash, and no other shell knows PIPESTATUS")
+	}
+	const line, at = 5, 9 // the chunk that ends a line, and where the stream stands still
+	d := newDaemon(t, setup{rewrite: func(s string) string { return strings.ReplaceAll(s, " word03", ` word03\n`) }})
+	h := d.newHome()
+	held := d.holdAt(at)
+	h.start("action", "call", d.url, slow, "--action-id", "act_line", "--prompt", "x").signalAt(held)
+	reader := d.newHome()
+	p := reader.launch(reader.command(bash, "-c",
+		`aipctl events "$AIP_URL" act_line --follow --include-chunks | head -1; echo "${PIPESTATUS[0]}" >code`))
+	p.out.until("\n")
+	held.release()
+	got := p.wait()
+	code, err := os.ReadFile(filepath.Join(reader.dir, "code"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := "Once upon a time word00 word01 word02 word03\n"; got.out != first || strings.TrimSpace(string(code)) != "141" {
+		t.Errorf("head got %q, and PIPESTATUS is %s; want %q and 141", got.out, code, first)
+	}
+	wantQuietEnd(t, got.stderr)
+	seq, ok := reader.lastCursor("act_line")
+	if !ok || seq < line || seq >= at+1 {
+		t.Fatalf("the cursor stands at %d (%t), and the line ends with chunk %d", seq, ok, line)
+	}
+	back := reader.run("action", "events", d.url, "act_line", "--follow", "--include-chunks")
+	wantCode(t, back, 0)
+	if want := fmt.Sprintf("word%02d", seq-1); !strings.HasPrefix(strings.TrimSpace(back.out), want) {
+		t.Errorf("after chunk %d the rest begins with %.20q, want %s", seq, back.out, want)
+	}
+	if d.submits() != 1 || d.requests("cancel") != 0 {
+		t.Errorf("%d submits, %d cancels", d.submits(), d.requests("cancel"))
+	}
 }
