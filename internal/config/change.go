@@ -208,7 +208,7 @@ func (f *File) replace(path string, content []byte) (err error) {
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := userfile.Create(temp)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (f *File) replace(path string, content []byte) (err error) {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = userfile.Rename(temp, path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temp))

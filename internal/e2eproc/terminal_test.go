@@ -36,7 +36,7 @@ tool terminal completed [<\d.]+m?s
 
 (BROKEN)?The incident started at 09:12 UTC, was rolled back at 09:20 UTC and the error rate recovered by 09:41 UTC\.
 warning: tools ran; that their effects took place is not confirmed \(tools\.unconfirmed\)
-(BROKEN)?verdict: accepted; finish stop; tokens 2595 in, 92 out; first text [<\d.]+m?s; total [<\d.]+m?s; reconnects RECONNECTS; warnings 1
+verdict: accepted; finish stop; tokens 2595 in, 92 out; first text [<\d.]+m?s; total [<\d.]+m?s; reconnects RECONNECTS; warnings 1
 `
 
 // Both streams of a process write to one terminal, of any width, with and

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/aipctl/aipctl/internal/fault"
+	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/sanitize"
+	"github.com/aipctl/aipctl/internal/transcript"
 	"github.com/fatih/color"
 )
 
@@ -130,5 +132,66 @@ func TestParseNames(t *testing.T) {
 		if _, err := ParseColor(bad); fault.ClassOf(err) != fault.Usage {
 			t.Errorf("ParseColor(%q): %v", bad, err)
 		}
+	}
+}
+
+// The whole table: every value of the flag, of the four variables and of the
+// format, for each of the two streams being a terminal or not. Colour stands on
+// stderr where the table says so, and nowhere else: stdout carries the answer
+// or records, and is never painted.
+func TestColorOfEachStream(t *testing.T) {
+	// want is the table in other words than the code: the flag, then what the
+	// user said in the environment, then what the terminal is.
+	want := func(mode ColorMode, f Format, noColor, force, clicolor, term string, tty bool) bool {
+		if f != Text {
+			return false
+		}
+		if mode != ColorAuto {
+			return mode == ColorAlways
+		}
+		said := map[bool]string{true: "no", false: ""}[clicolor == "0" || term == "dumb"]
+		if force == "1" {
+			said = "yes"
+		}
+		if noColor != "" {
+			said = "no"
+		}
+		return said == "yes" || said == "" && tty
+	}
+	rows := 0
+	for _, mode := range []ColorMode{ColorAuto, ColorAlways, ColorNever} {
+		for _, f := range []Format{Text, JSON, JSONL} {
+			for _, noColor := range []string{"", "0", "1"} {
+				for _, force := range []string{"", "0", "1"} {
+					for _, clicolor := range []string{"", "0", "1"} {
+						for _, term := range []string{"", "xterm-256color", "dumb"} {
+							for tty := range 4 {
+								rows++
+								o := Options{
+									Format: f, Color: mode, StdoutTTY: tty&1 != 0, StderrTTY: tty&2 != 0,
+									Env: environment("NO_COLOR", noColor, "CLICOLOR_FORCE", force, "CLICOLOR", clicolor, "TERM", term),
+								}
+								g := newRig(t, o)
+								g.identity()
+								g.deliver(0, transcript.Text{Text: "answer"})
+								g.ok(g.r.Warning(record.Warning{Message: "w"}))
+								g.outcome(nil)
+								g.r.Error(fault.New(fault.Auth, "auth.x", "refused"))
+								got := strings.Contains(g.err.String(), "\x1b[3")
+								if w := want(mode, f, noColor, force, clicolor, term, o.StderrTTY); got != w {
+									t.Fatalf("--color %s, %s, NO_COLOR=%q CLICOLOR_FORCE=%q CLICOLOR=%q TERM=%q, terminals %b: stderr coloured %v, want %v", mode, f, noColor, force, clicolor, term, tty, got, w)
+								}
+								if strings.Contains(g.out.String(), "\x1b") {
+									t.Fatalf("stdout is painted: %q", g.out.String())
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if rows != 3*3*3*3*3*3*4 {
+		t.Errorf("%d rows", rows)
 	}
 }

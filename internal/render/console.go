@@ -123,10 +123,13 @@ func (c *console) raw(s string) {
 	c.said = c.now()
 }
 
+// inText reports whether a line of ours would come into a line of text.
+func (c *console) inText() bool { return c.mid && c.place == together }
+
 // endText ends on the screen the line that text stands in, and returns what
 // does it.
 func (c *console) endText() string {
-	if !c.mid || c.place != together {
+	if !c.inText() {
 		return ""
 	}
 	c.mid, c.broken = false, true
@@ -142,7 +145,7 @@ func (c *console) draw(t sanitize.Text, now time.Time, patience time.Duration) {
 	}
 	below := ""
 	if c.mid {
-		if c.place != together || now.Sub(c.wrote) < patience {
+		if !c.inText() || now.Sub(c.wrote) < patience {
 			return
 		}
 		below = c.endText()

@@ -34,7 +34,18 @@ type narration struct {
 	functions map[string]bool
 	errors    map[transcript.ProviderError]bool
 	thought   thought
+	held      []heldLine
 }
+
+// heldLine is a line that waits for the end of a line of text.
+type heldLine struct {
+	s style
+	t sanitize.Text
+}
+
+// breath is how long no text may have come when a line that waits for the end
+// of a line of text waits no longer.
+const breath = time.Second
 
 func newNarration(o Options, con *console) *narration {
 	calls := newCalls()
@@ -53,8 +64,33 @@ func newNarration(o Options, con *console) *narration {
 // say writes a line to stderr, unless less was asked for.
 func (n *narration) say(s style, t sanitize.Text) {
 	n.flushThought()
+	n.release()
 	if !n.opts.Quiet {
 		n.con.line(s, t)
+	}
+}
+
+// aside writes a line that can wait until the line of text ends in which it
+// would come, with the time when it happened.
+func (n *narration) aside(s style, t sanitize.Text) {
+	if n.log {
+		t = sanitize.Format("%s %s", stamp(n.opts.Now()), t)
+	}
+	if !n.con.inText() {
+		n.say(s, t)
+		return
+	}
+	n.held = append(n.held, heldLine{s, t})
+}
+
+// release writes what was held.
+func (n *narration) release() {
+	held := n.held
+	n.held = nil
+	for _, l := range held {
+		if !n.opts.Quiet {
+			n.con.line(l.s, l.t)
+		}
 	}
 }
 
@@ -101,6 +137,8 @@ func (n *narration) State(v record.State) error {
 		n.pending(*v.Approval)
 	}
 	switch {
+	case n.log && listening(v.State), n.log && ending(v.State):
+		n.aside(dim, words(v))
 	case n.log:
 		n.tell(dim, words(v))
 	case n.opts.Verbose:
@@ -148,7 +186,7 @@ func (n *narration) Warning(v record.Warning) error {
 	if v.Code != "" {
 		t = sanitize.Format("%s (%s)", t, sanitize.LineMax(v.Code, nameMax))
 	}
-	n.tell(attention, t)
+	n.aside(attention, t)
 	return nil
 }
 
@@ -166,6 +204,9 @@ func (n *narration) Deliver(d record.Delivery) error {
 	n.status.flows = true
 	for _, op := range d.Ops {
 		n.op(d, op)
+	}
+	if !n.con.inText() {
+		n.release()
 	}
 	return n.con.out.failure()
 }
@@ -308,6 +349,9 @@ func (n *narration) approval(o transcript.Approval) {
 // silent for long.
 func (n *narration) tick(now time.Time) {
 	n.flushThought()
+	if !n.con.inText() || now.Sub(n.con.wrote) >= breath {
+		n.release()
+	}
 	if n.con.live {
 		n.status.draw(now)
 		return
@@ -319,7 +363,9 @@ func (n *narration) tick(now time.Time) {
 
 func (n *narration) end() error {
 	n.flushThought()
-	return n.answer.end()
+	err := n.answer.end()
+	n.release()
+	return err
 }
 
 func (n *narration) Outcome(o *verdict.Outcome) error {

@@ -100,6 +100,11 @@ func listening(state string) bool {
 	return false
 }
 
+// ending reports whether a run is about to end.
+func ending(state string) bool {
+	return state == record.StateDraining || state == record.StateSettling
+}
+
 func (s *status) patience() time.Duration {
 	if listening(s.state.State) {
 		return patience

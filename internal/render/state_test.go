@@ -371,3 +371,56 @@ func TestCallsMayComeTogether(t *testing.T) {
 		}
 	}
 }
+
+// In one log for both streams a line that can wait does not come into a line
+// of text, keeps its time, and does not wait for ever.
+func TestLogWaitsForTheEndOfALineOfText(t *testing.T) {
+	for name, tt := range map[string]struct {
+		run  func(g *rig)
+		want string
+	}{
+		"until the line ends": {func(g *rig) {
+			g.state(record.StateReplied)
+			g.wait(2 * time.Second)
+			g.deliver(1, transcript.Text{Text: " text\n"})
+		}, "some text\n2030-01-15T12:00:00Z answered, reading the rest\n"},
+		"until the answer ends": {func(g *rig) {
+			g.state(record.StateDraining)
+			g.ok(g.r.Warning(record.Warning{Message: "w"}))
+		}, "some\n2030-01-15T12:00:00Z reading what is left\n2030-01-15T12:00:00Z warning: w\n"},
+		"until another line comes": {func(g *rig) {
+			g.ok(g.r.Warning(record.Warning{Message: "w"}))
+			g.wait(time.Second)
+			g.deliver(1, transcript.Tool{Name: "t", Status: transcript.ToolRunning})
+		}, "some\n2030-01-15T12:00:00Z warning: w\n2030-01-15T12:00:01Z tool t running\n\n"},
+		"until no text comes": {func(g *rig) {
+			g.ok(g.r.Warning(record.Warning{Message: "w"}))
+			g.wait(time.Second)
+			g.r.Tick(g.clock)
+			g.deliver(1, transcript.Text{Text: " text\n"})
+		}, "some\n2030-01-15T12:00:00Z warning: w\n text\n"},
+		"trouble does not wait": {func(g *rig) {
+			g.state(record.StateReconnecting)
+			g.deliver(1, transcript.Text{Text: " text\n"})
+		}, "some\n2030-01-15T12:00:00Z reconnecting\n text\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			g := newRig(t, Options{Stdout: log, Stderr: log})
+			g.deliver(0, transcript.Text{Text: "some"})
+			tt.run(g)
+			g.ok(g.r.Close())
+			got, err := os.ReadFile(log.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tt.want {
+				t.Errorf("log\n%swant\n%s", got, tt.want)
+			}
+		})
+	}
+}
