@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,6 +119,9 @@ func refChunk(m map[string]json.RawMessage) (*Chunk, error) {
 	return c, nil
 }
 
+// refCode is the form of a code.
+var refCode = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
+
 func refError(b json.RawMessage) *ProtocolError {
 	m, err := refObject(b)
 	if err != nil {
@@ -126,8 +130,12 @@ func refError(b json.RawMessage) *ProtocolError {
 	if inner := refError(m["error"]); inner != nil {
 		return inner
 	}
+	code, spelling := refString(m["code"]), ""
+	if !refCode.MatchString(code) {
+		code, spelling = "", code
+	}
 	return &ProtocolError{
-		Code: refString(m["code"]), Message: refString(m["message"]), Category: refString(m["category"]),
+		Code: code, Spelling: spelling, Message: refString(m["message"]), Category: refString(m["category"]),
 		Retryable: refBool(m["retryable"]), RetryAfterMS: refUint(m["retry_after_ms"]), Details: jsontext.Value(m["details"]),
 	}
 }
