@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aipctl/aipctl/internal/aip"
 	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/contract"
 	"github.com/aipctl/aipctl/internal/fault"
@@ -86,6 +87,8 @@ var words = map[string][]string{
 		record.StateConnecting, record.StateFollowing, record.StateSubmitted, record.StateReconnecting, record.StateReplied,
 		record.StateUncertain, record.StateDraining, record.StateSettling, record.StateWaiting, record.StateRetrying, record.StateApproval,
 	},
+	"decision.decision":   {aip.ApprovalApproved, aip.ApprovalDenied},
+	"decision.known":      {record.KnownReply, record.KnownRead, record.KnownEarlier, record.KnownVote},
 	"capability.source":   contractSources,
 	"capabilities.source": contractSources,
 	"chunk.source":        sources,

@@ -46,7 +46,7 @@ func (r *run) approvalAsked(ctx context.Context, res *aip.ActionResult) {
 
 // governed adds what an outcome says of an approval and of a deletion.
 func (r *run) governed(ctx context.Context, o *verdict.Outcome, res *aip.ActionResult) {
-	if o.Verdict == fault.Pending.String() && r.approval != "" && r.owner == "" {
+	if o.Verdict == fault.Pending.String() && r.approval != "" {
 		o.ApprovalID = orElse(o.ApprovalID, r.approval)
 		if r.cfg.Commands != nil {
 			o.Approve = r.cfg.Commands.Approve(o.ApprovalID, r.reason)

@@ -193,11 +193,10 @@ func (r *run) describe(o *verdict.Outcome, res *aip.ActionResult) {
 	if id := approvalID(res); id != "" {
 		o.ApprovalID = id
 	}
-	if owner := res.Error.DetailString("owner_action_id"); owner != r.id {
-		r.owner = owner
-	}
+	r.owner = r.keyOwner(res.Error)
 	if !r.foreign(res) && (res.ActionID != "" && res.ActionID != r.id || replayed(res)) {
 		o.ReplayOf = res.ActionID
+		r.owner = r.another(res.ActionID)
 		_ = r.warn("idempotent.replay", "this is the first result of the idempotency key, under the first action's id; nothing new ran")
 	}
 }
@@ -268,15 +267,23 @@ func (r *run) next(o *verdict.Outcome) {
 		if o.ExitCode != fault.Pending.Code() {
 			o.Next = append(o.Next, r.cfg.Commands.Cancel(r.id))
 		}
+	case fault.Rejected.String():
+		if r.owner != "" { // whose result the key stands for
+			o.Next = [][]string{r.cfg.Commands.Result(r.owner)}
+		}
 	case fault.Unknown.String():
 		defer r.readStored(o)
+		if r.owner != "" { // the unknown one is the action whose result was replayed
+			o.Next = [][]string{r.cfg.Commands.Result(r.owner), r.cfg.Commands.Status(r.owner)}
+			return
+		}
 		if r.over { // following would wait for an end that never comes
 			o.Next = [][]string{r.cfg.Commands.Result(r.id), r.cfg.Commands.Status(r.id)}
 			return
 		}
 		o.Next = [][]string{r.cfg.Commands.Follow(r.id), r.cfg.Commands.Status(r.id)}
 	case fault.Incomplete.String(), fault.Conflict.String():
-		o.Next = [][]string{r.cfg.Commands.Result(r.id)}
+		o.Next = [][]string{r.cfg.Commands.Result(orElse(r.owner, r.id))}
 		r.readStored(o)
 	}
 }

@@ -122,7 +122,9 @@ func (c *call) closed(ctx context.Context, reading *verdict.SubmitReading) *verd
 	if p := ev.ReplyError; p != nil {
 		o.ErrorCode, o.UncertainOutcome = p.Code, p.Uncertain()
 	}
-	c.owner = replyOwner(c.reply.err)
+	if p := ev.ReplyError; p != nil {
+		c.owner = c.keyOwner(p)
+	}
 	return c.finish(ctx, o, &finishing{closed: reading.Closed})
 }
 

@@ -74,7 +74,7 @@ func ran(o *verdict.Outcome) bool {
 		fault.Auth.String(), fault.NotFound.String(), fault.Unavailable.String():
 		return false
 	}
-	return true
+	return o.Receipt == nil // a deletion has no finish and no tokens
 }
 
 // finish is the provider's own word for the end; empty for none.
