@@ -55,7 +55,7 @@ capability; both hold every contract whole, as the daemon wrote it.`,
 			{"the ids of one endpoint, for a script", "aipctl capability list --endpoint lab -o jsonl --jq .capability.id"},
 		},
 		Exits:   discoveryExits("the list was printed; it may be empty"),
-		See:     []string{"capability describe", "action call"},
+		See:     []string{"capability describe", "action call", "doctor"},
 		Without: []flagGroup{waitingFlags},
 	})
 	c.Flags().StringVar(&endpoint, "endpoint", "", "only the capabilities of this `ENDPOINT`")
@@ -99,7 +99,7 @@ response is harmless: response_get is shown as confidential, with personal data.
 			{"the schema of its input", "aipctl capability describe chat_stream --endpoint lab \\\n  -o json --jq .capability.input_schema"},
 		},
 		Exits:   discoveryExits("the contract was printed", exit{fault.NotFound, "the daemon has no such capability, or does not show it"}),
-		See:     []string{"capability list", "action call"},
+		See:     []string{"capability list", "action call", "doctor"},
 		Without: []flagGroup{waitingFlags},
 	})
 	c.Flags().StringVar(&endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream; else that of the context")

@@ -75,9 +75,16 @@ func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 			WithHint("use https://, or give --allow-plaintext if the path to the host is safe")
 	}
 	d := &daemon{base: base, url: base.String(), tokenFile: source.File, caFile: s.CAFile.Text, principal: identity.Fingerprint(token), named: s}
+	d.client, err = r.newClient(base, source, token, d.caFile, out)
+	return d, err
+}
+
+// newClient makes the client of a daemon. The token is read from its source for
+// each request; the one that is given is what must not be shown.
+func (r *run) newClient(base *url.URL, source identity.TokenSource, token identity.Token, caFile string, out *render.Renderer) (*client.Client, error) {
 	redact := sanitize.NewRedactor(token.Reveal())
-	d.client, err = client.New(client.Options{
-		Base: base, CAFile: d.caFile,
+	return client.New(client.Options{
+		Base: base, CAFile: caFile,
 		Token: func() (string, error) {
 			t, err := source.Load()
 			return t.Reveal(), err
@@ -87,7 +94,6 @@ func (r *run) connect(arg string, out *render.Renderer) (*daemon, error) {
 		UserAgent: "aipctl/" + r.Version.Version + " (" + runtime.GOOS + ")", Now: r.Now,
 		Log: r.httpLog(out, redact),
 	})
-	return d, err
 }
 
 // secrets are what the environment and the token file hold; they are taken

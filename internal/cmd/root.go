@@ -23,6 +23,7 @@ func newRootCmd(r *run) *cobra.Command {
 		newDemoCmd(r),
 		newDevCmd(r),
 		newCompletionCmd(r),
+		newDoctorCmd(r),
 		newVersionCmd(r),
 	)
 	root.SilenceErrors, root.SilenceUsage = true, true

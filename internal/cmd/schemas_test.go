@@ -61,6 +61,8 @@ var kinds = []recordKind{
 	kind[eventDocument]("events", "`action events -o json` without `--follow`"),
 	{"capability", "`capability list -o jsonl`, `capability describe`", []reflect.Type{reflect.TypeFor[capabilityDetail](), reflect.TypeFor[capabilityRecord]()}},
 	kind[capabilityDocument]("capabilities", "`capability list -o json`"),
+	kind[doctorCheckRecord]("check", "`doctor -o jsonl`"),
+	kind[doctorRecord]("doctor", "`doctor`: the last record, and the document of `-o json`"),
 	kind[dryRunRecord]("dry_run", "`action call --dry-run`"),
 	kind[contextRecord]("context", "`context set`, `use`, `show`, `list -o jsonl`"),
 	kind[contextsDocument]("contexts", "`context list -o json`"),
@@ -91,9 +93,13 @@ var words = map[string][]string{
 	"decision.known":      {record.KnownReply, record.KnownRead, record.KnownEarlier, record.KnownVote},
 	"capability.source":   contractSources,
 	"capabilities.source": contractSources,
+	"check.status":        checkWords,
+	"doctorCheck.status":  checkWords,
 	"chunk.source":        sources,
 	"text.source":         sources,
 }
+
+var checkWords = []string{checkOK, checkWarn, checkFail}
 
 var contractSources = []string{string(contract.Catalogue), string(contract.Manifest)}
 

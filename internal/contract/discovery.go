@@ -209,3 +209,18 @@ func missing(source string, err error) *fault.Error {
 	}
 	return say(fault.Unavailable, "discovery.foreign", hintURL, "something else answered in place of the %s: %s", source, remote.Error())
 }
+
+// Peek asks for the first capability of the catalogue, else for the manifest:
+// it says what answers, and lists nothing whole.
+func Peek(ctx context.Context, net Net) (*Listing, error) {
+	page, err := net.Capabilities(ctx, aip.CapabilityQuery{Limit: 1})
+	if err == nil {
+		return &Listing{Source: Catalogue, Revision: page.Revision, Capabilities: page.Capabilities}, nil
+	}
+	missed := missing("catalogue", err)
+	m, f := manifest(ctx, net, "", missed)
+	if f != nil {
+		return nil, f
+	}
+	return &Listing{Source: Manifest, Capabilities: m.Capabilities, Missed: missed}, nil
+}

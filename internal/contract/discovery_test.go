@@ -270,3 +270,19 @@ func TestWhatIsPublishedStandsInPlaceOfWhatIsBuiltIn(t *testing.T) {
 		}
 	}
 }
+
+// TestPeekListsNothing: one entry of the catalogue tells that it answers.
+func TestPeekListsNothing(t *testing.T) {
+	n := &net{catalogue: paged(), manifest: shows("m")}
+	if l, err := Peek(t.Context(), n); err != nil || l.Source != Catalogue || len(n.asked) != 1 {
+		t.Errorf("%+v %v after %q", l, err, n.asked)
+	}
+	n = &net{catalogue: fails(disabled), manifest: shows("m")}
+	if l, err := Peek(t.Context(), n); err != nil || ids(l) != "manifest m" || l.Missed == nil {
+		t.Errorf("%+v %v", l, err)
+	}
+	n = &net{catalogue: fails(disabled), manifest: hides(refuses(404, ""))}
+	if l, err := Peek(t.Context(), n); fault.ClassOf(err) != fault.Unavailable {
+		t.Errorf("%+v %v", l, err)
+	}
+}

@@ -65,8 +65,8 @@ func (w *world) recorded() string {
 	return string(raw)
 }
 
-// front is a daemon whose answers about capabilities are the test's, in front
-// of the development daemon that does everything else.
+// front is a daemon whose answers about capabilities are the test's, where it
+// has any, in front of the development daemon that does everything else.
 type front struct {
 	url       string
 	catalogue http.HandlerFunc
@@ -80,8 +80,21 @@ type front struct {
 func newFront(t testing.TB, catalogue, manifest http.HandlerFunc) *front {
 	t.Helper()
 	f := &front{catalogue: catalogue, manifest: manifest, other: map[string]http.HandlerFunc{}}
-	back := devserver.New(devserver.Options{Poll: time.Millisecond})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(f.before(t, devserver.Options{Poll: time.Millisecond}))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	f.url = s.URL
+	return f
+}
+
+// before answers what is the test's, and leaves the rest to a development
+// daemon.
+func (f *front) before(t testing.TB, o devserver.Options) http.Handler {
+	back := devserver.New(o)
+	t.Cleanup(back.Close)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.asked = append(f.asked, r.Method+" "+r.URL.RequestURI())
 		other := f.other[r.URL.Path]
@@ -89,21 +102,14 @@ func newFront(t testing.TB, catalogue, manifest http.HandlerFunc) *front {
 		switch {
 		case other != nil:
 			other(w, r)
-		case r.URL.Path == "/aip/v1/capabilities":
+		case r.URL.Path == "/aip/v1/capabilities" && f.catalogue != nil:
 			f.catalogue(w, r)
-		case r.URL.Path == "/aip/v1/manifest":
+		case r.URL.Path == "/aip/v1/manifest" && f.manifest != nil:
 			f.manifest(w, r)
 		default:
 			back.Handler().ServeHTTP(w, r)
 		}
-	}))
-	t.Cleanup(func() {
-		back.Close()
-		s.CloseClientConnections()
-		s.Close()
 	})
-	f.url = s.URL
-	return f
 }
 
 // requests are those whose text has the part in it.

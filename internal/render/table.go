@@ -10,7 +10,7 @@ const (
 	gutter      = 2  // cells between two columns
 	narrowest   = 20 // cells that the last column gets at least
 	widestSheet = 100
-	widestPad   = 46 // a longer cell moves the rest of its own row only
+	widestPad   = 60 // a longer cell moves the rest of its own row only
 )
 
 // page is the width that tables are laid out for: the terminal's, as far as a

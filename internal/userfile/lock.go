@@ -2,6 +2,9 @@ package userfile
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -19,4 +22,21 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { _ = lock.Close() }, nil // the kernel lets go with the file
+}
+
+// Held waits, until ctx is done, for the moment in which nobody holds the lock
+// of a file, and reports whether that moment did not come. It makes no file: a
+// lock that was never taken is not held. path has to be resolved.
+func Held(ctx context.Context, path string) (bool, error) {
+	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLockContext(ctx, lockPoll)
+	switch {
+	case free:
+		return false, lock.Close()
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case ctx.Err() != nil:
+		return true, nil
+	}
+	return false, err
 }
