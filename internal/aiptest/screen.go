@@ -190,21 +190,35 @@ func (s *Screen) Resize(width int) {
 	}
 }
 
-// Shown is the screen as it is read, without blanks at the ends.
+// Rows is the screen as it stands before the eyes: row by row.
+func (s *Screen) Rows() string {
+	var b strings.Builder
+	for _, row := range s.rows {
+		b.WriteString(strings.TrimRight(row.text(), " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func (r screenRow) text() string {
+	var b strings.Builder
+	for _, c := range r.cells {
+		if c.r != 0 {
+			b.WriteRune(c.r)
+		}
+	}
+	return b.String()
+}
+
+// Shown is the screen as it is read: rows that the terminal has wrapped are one
+// line again.
 func (s *Screen) Shown() string {
 	var b strings.Builder
 	for _, row := range s.rows {
-		var l strings.Builder
-		for _, c := range row.cells {
-			if c.r != 0 {
-				l.WriteRune(c.r)
-			}
-		}
 		if row.wraps {
-			b.WriteString(l.String())
+			b.WriteString(row.text())
 			continue
 		}
-		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+		b.WriteString(strings.TrimRight(row.text(), " ") + "\n")
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
