@@ -73,7 +73,13 @@ AIP_URL; the capability may come from AIP_CAPABILITY_ID.
 
 The input is sent as it is given with --input, or is the smallest right one for
 the text of --prompt. Whatever a daemon would refuse is refused before anything
-is sent.`,
+is sent.
+
+With --validate auto the daemon is asked for the capability's contract first:
+one request, two where it has no catalogue, and two seconds at most. An input
+that does not fit is refused with its place, and the contract decides about key,
+mode and timeout. Without an answer the built-in contract is left, and that is
+said. With --validate require there is no call without a contract.`,
 		Never: `It never submits the same intent again by itself: after a lost reply it only
 reads. Ctrl-C stops the watching, not the action. The end of a text or of a
 stream is never taken for success.`,
