@@ -33,6 +33,7 @@ func (r *run) manualPage(c *cobra.Command, global []manual.Section) manual.Page 
 	case !isLeaf:
 		return groupPage(c)
 	}
+	c.InheritedFlags() // the usage line knows only of flags that were looked at
 	m := manual.Page{Title: c.CommandPath(), Purpose: c.Short, Usage: c.UseLine()}
 	add := func(title string, blocks ...manual.Block) {
 		m.Sections = append(m.Sections, manual.Section{Title: title, Blocks: blocks})

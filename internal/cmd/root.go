@@ -35,8 +35,16 @@ func newRootCmd(r *run) *cobra.Command {
 	r.opts.bind(root)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return r.opts.check() }
 	root.SetFlagErrorFunc(flagError)
-	completeFlags(root, r.flagCompletions())
+	if asksForCompletion(r.args) {
+		completeFlags(root, r.flagCompletions()) // a walk over all flags, which no other command waits for
+	}
 	return root
+}
+
+// asksForCompletion reports whether a command line is the shell's question how
+// another one can go on.
+func asksForCompletion(args []string) bool {
+	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
 const rootLong = `aipctl submits an action to an AIP daemon, follows its durable stream, shows the

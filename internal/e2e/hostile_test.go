@@ -206,6 +206,24 @@ var scenes = []scene{
 		},
 	},
 	{
+		name:   "an answer from somewhere else",
+		fields: map[string]string{},
+		bytes:  true,
+		play: func(t *testing.T, _ *world, _, arg func(string) string) []string {
+			return []string{"action", "result", answering(t, http.StatusFound, "", []string{"Location: http://" + header(arg("host")) + "/", "Retry-After: " + header(arg("time"))}), "act_h"}
+		},
+	},
+	{
+		name:   "an answer of another type",
+		fields: map[string]string{},
+		bytes:  true,
+		play: func(t *testing.T, _ *world, _, arg func(string) string) []string {
+			return []string{"action", "events", speak(t, func(w *bytes.Buffer, _ *http.Request) {
+				respond(w, http.StatusOK, "text/"+header(arg("type")), nil, arg("body"))
+			}), "act_h", "--follow", "--wait", "0"}
+		},
+	},
+	{
 		name: "the state file",
 		fields: map[string]string{
 			"capability": "out json jsonl", "url": "out json jsonl", "key": "out json jsonl", "session": "out json jsonl", "conversation": "out json jsonl",
@@ -318,13 +336,14 @@ var looks = map[string]struct {
 	terminal bool
 	env      string // NO_COLOR
 	args     []string
-	allowed  string // controls that are our own, on stderr
+	allowed  string // controls that are our own, on stderr of text
 }{
 	"a pipe":              {place: "text", args: []string{"-v"}, allowed: "\n"},
 	"a terminal":          {place: "text", terminal: true, env: "1", args: []string{"-v"}, allowed: "\n\r"},
 	"a coloured terminal": {place: "text", terminal: true, args: []string{"-v", "--color", "always"}, allowed: "\n\r"},
 	"a document":          {place: "json", args: []string{"-v", "-o", "json"}},
 	"JSON Lines":          {place: "jsonl", args: []string{"-v", "-o", "jsonl"}},
+	"an expression":       {place: "jq", args: []string{"-o", "jsonl", "--jq", "..|strings,(objects|keys[])"}},
 }
 
 // TestHostileStrings shows every hostile string in every field, in every way.
@@ -337,7 +356,7 @@ func TestHostileStrings(t *testing.T) {
 			t.Parallel()
 			for i, h := range aiptest.Hostile(t, sc.bytes) {
 				for j, look := range slices.Sorted(maps.Keys(looks)) {
-					always := look == "a pipe" || look == "JSON Lines" || look != "a coloured terminal" && !sc.word
+					always := look == "a pipe" || look == "JSON Lines" || !sc.word && look != "a coloured terminal" && look != "an expression"
 					if turn := i%len(looks) == j; !turn && !always || testing.Short() && i != j {
 						continue // the same code with other strings
 					}
@@ -373,9 +392,9 @@ func (sc scene) look(t *testing.T, h aiptest.HostileText, name string) {
 		stderr = ownColour.ReplaceAllString(stderr, "")
 	}
 	switch l.place {
-	case "text":
+	case "text", "jq":
 		clean(t, what+": stdout", s.stdout, "\n\t")
-		clean(t, what+": stderr", stderr, l.allowed)
+		clean(t, what+": stderr", stderr, "\n"+l.allowed)
 	default:
 		clean(t, what+": stdout", s.stdout, "\n")
 		clean(t, what+": stderr", stderr, "\n")
@@ -393,6 +412,8 @@ func (sc scene) look(t *testing.T, h aiptest.HostileText, name string) {
 				ok = visible(s.stdout, field, h)
 			case place == "err" && l.place == "text":
 				ok = visible(stderr, field, h)
+			case place == "jsonl" && l.place == "jq" && field != "halved" && !sc.word:
+				ok = visible(s.stdout, field, h)
 			case place == l.place:
 				ok = exact(s.stdout+s.stderr, field, h)
 			default:
@@ -421,9 +442,13 @@ func visible(text, field string, h aiptest.HostileText) bool {
 		if cut, _, ok := strings.Cut(after, "…"); ok && (!whole || len(cut) < len(got)) {
 			got, whole = cut, false
 		}
+		said := []string{plainly(aiptest.Unshow(got))}
+		if strings.Contains(got, `\`) { // as JSON and as Go write it
+			said = append(said, plainly(fromJSON(got)), plainly(fromGo(got)))
+		}
 		for _, want := range []string{h.Bytes, fileName(h.Bytes), noNUL(h.Bytes), header(noNUL(h.Bytes)), h.Decoded} {
 			want = plainly(want)
-			for _, got := range []string{plainly(aiptest.Unshow(got)), plainly(fromJSON(got)), plainly(fromGo(got))} {
+			for _, got := range said {
 				if got == want || !whole && got != "" && strings.HasPrefix(want+">"+field, got) {
 					return true
 				}
@@ -441,7 +466,7 @@ func fromGo(quoted string) string {
 // fromJSON reads the inside of a JSON string, as far as it goes: some fields
 // are JSON, and show it.
 func fromJSON(inner string) string {
-	for ; inner != ""; inner = inner[:len(inner)-1] {
+	for cut := 0; inner != "" && cut < 16; inner, cut = inner[:len(inner)-1], cut+1 {
 		var s string
 		if json.Unmarshal([]byte(`"`+inner+`"`), &s) == nil {
 			return s
@@ -454,8 +479,10 @@ func fromJSON(inner string) string {
 // is shown, and the first half of a line end.
 func plainly(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\r\n", "\n")
-	return regexp.MustCompile("\ufffd+").ReplaceAllString(s, "\ufffd")
+	return oneByOne.ReplaceAllString(s, "\ufffd")
 }
+
+var oneByOne = regexp.MustCompile("\ufffd{2,}")
 
 // exact reports whether a field stands in some string of some record, as it was
 // sent.
