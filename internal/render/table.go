@@ -69,7 +69,7 @@ func writeRow(out *strings.Builder, row []sanitize.Text, widths []int, page int)
 		if i < len(row)-1 {
 			b.WriteString(s)
 			indent += widths[i] + gutter
-			fill := max(indent-at-cells(s), 1)
+			fill := max(indent-at-cells(s), gutter)
 			b.WriteString(strings.Repeat(" ", fill))
 			at += cells(s) + fill
 			continue
