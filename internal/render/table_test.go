@@ -35,7 +35,7 @@ func TestTheLastColumnWrapsBetweenWords(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	long := strings.Repeat("x", 70)
-	if got := tableOn(t, 40, true, []string{long, "a", "b"}, []string{"y", "c", "d"}); got != long+" a  b\ny  c  d\n" {
+	if got := tableOn(t, 40, true, []string{long, "a", "b"}, []string{"y", "c", "d"}); got != long+"  a  b\ny  c  d\n" {
 		t.Errorf("%q", got)
 	}
 	if got := tableOn(t, 40, true, []string{"n", long}); got != "n  "+long+"\n" {
