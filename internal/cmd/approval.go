@@ -58,7 +58,7 @@ machine's clock.`,
 		},
 		See: []string{"approval get", "approval approve", "help exit-codes"},
 	})
-	c.Flags().StringVar(&status, "status", "", "only those of one `STATUS`: pending, approved, denied, expired or revoked")
+	c.Flags().Var(maybeOf(&status, aip.ApprovalPending, aip.ApprovalApproved, aip.ApprovalDenied, aip.ApprovalExpired, aip.ApprovalRevoked), "status", "only those that stand so")
 	return c
 }
 
@@ -75,11 +75,6 @@ func (r *run) daemonOf(args []string, do func(d *daemon, out *render.Renderer, r
 }
 
 func (r *run) listApprovals(ctx context.Context, args []string, status string) error {
-	switch status {
-	case "", aip.ApprovalPending, aip.ApprovalApproved, aip.ApprovalDenied, aip.ApprovalExpired, aip.ApprovalRevoked:
-	default:
-		return usageError("usage.status", "--status is pending, approved, denied, expired or revoked, not %q", status).WithHint("leave it out for all of them")
-	}
 	return r.daemonOf(args, func(d *daemon, out *render.Renderer, _ []string) error {
 		views, err := engine.ListApprovals(ctx, d.client, status)
 		if err != nil {

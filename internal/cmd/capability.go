@@ -56,7 +56,7 @@ capability; both hold every contract whole, as the daemon wrote it.`,
 		},
 		Exits:   discoveryExits("the list was printed; it may be empty"),
 		See:     []string{"capability describe", "action call", "doctor"},
-		Without: []flagGroup{waitingFlags},
+		Without: []flagGroup{waitingFlags, answerFlags},
 	})
 	c.Flags().StringVar(&endpoint, "endpoint", "", "only the capabilities of this `ENDPOINT`")
 	return c
@@ -65,7 +65,7 @@ capability; both hold every contract whole, as the daemon wrote it.`,
 func newCapabilityDescribeCmd(r *run) *cobra.Command {
 	var raw, name, endpoint string
 	c := r.leaf(&cobra.Command{
-		Use: "describe [URL] CAPABILITY",
+		Use: "describe [URL] CAPABILITY", ValidArgsFunction: r.completeCapability,
 		Args: func(cmd *cobra.Command, args []string) error {
 			var rest []string
 			raw, rest = takeURL(args)
@@ -100,7 +100,7 @@ response is harmless: response_get is shown as confidential, with personal data.
 		},
 		Exits:   discoveryExits("the contract was printed", exit{fault.NotFound, "the daemon has no such capability, or does not show it"}),
 		See:     []string{"capability list", "action call", "doctor"},
-		Without: []flagGroup{waitingFlags},
+		Without: []flagGroup{waitingFlags, answerFlags},
 	})
 	c.Flags().StringVar(&endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream; else that of the context")
 	return c

@@ -20,6 +20,10 @@ func oneOf(value *string, words ...string) *choice {
 	return &choice{value, words}
 }
 
+// maybeOf makes value the place of a choice that is empty where the flag is not
+// given.
+func maybeOf(value *string, words ...string) *choice { return &choice{value, words} }
+
 // String implements pflag.Value.
 func (c *choice) String() string {
 	if c.value == nil {

@@ -124,6 +124,12 @@ func TestIDsAreCompletedFromTheStateFile(t *testing.T) {
 	d.offers("chat_stream chat", "action", "call", "http://127.0.0.1:1", "chat")
 	d.offers("", "action", "call", "chat", "")
 
+	d.record(0, state.Record{Type: state.TypeApproval, ActionID: "act_b1", Approval: &state.Approval{ApprovalID: "appr_1"}})
+	d.offers("appr_1", "approval", "get", "")
+	d.offers("appr_1", "approval", "deny", "ap")
+	d.offers("pending approved denied expired revoked", "approval", "list", "--status", "")
+	d.offers("chat_stream chat", "capability", "describe", "--endpoint", "lab", "chat")
+
 	got, _ := d.complete("action", "events", "")
 	want := []string{
 		"act_c1\tjust now, followed",

@@ -77,6 +77,6 @@ func newShellCmd(r *run, s shell) *cobra.Command {
 		Examples: s.examples,
 		Exits:    []exit{{fault.Accepted, "the script was printed"}},
 		See:      []string{"help state", "context list"},
-		Without:  []flagGroup{connectionFlags, waitingFlags, outputFlags, safetyFlags},
+		Without:  []flagGroup{connectionFlags, waitingFlags, outputFlags, safetyFlags, answerFlags},
 	})
 }

@@ -30,7 +30,7 @@ None of these commands uses the network.`,
 }
 
 // withoutNetwork are the groups of flags that no command about contexts needs.
-var withoutNetwork = []flagGroup{connectionFlags, waitingFlags, safetyFlags}
+var withoutNetwork = []flagGroup{connectionFlags, waitingFlags, safetyFlags, answerFlags}
 
 var contextStateExit = exit{fault.State, "the file of the contexts cannot be written"}
 
@@ -73,7 +73,7 @@ file with what is submitted. Only a decision about an approval names the princip
 		},
 		Exits:   []exit{{fault.Accepted, "the context is kept"}, contextStateExit},
 		See:     []string{"context use", "context show", "context delete"},
-		Without: []flagGroup{waitingFlags, safetyFlags},
+		Without: []flagGroup{waitingFlags, safetyFlags, answerFlags},
 	})
 	f := c.Flags()
 	f.StringVar(&o.endpoint, "endpoint", "", "the `ENDPOINT` of operations that name none")

@@ -61,7 +61,7 @@ tokens.`,
 			{fault.State, "a token file cannot be written"},
 		},
 		See:     []string{"demo", "action call"},
-		Without: []flagGroup{connectionFlags, waitingFlags, safetyFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, safetyFlags, answerFlags},
 	})
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "loopback `ADDRESS` to listen on; port 0 takes a free one")

@@ -34,7 +34,7 @@ group of commands have one name, this is the topic.`,
 		},
 		Exits:   []exit{{fault.Accepted, "the help was shown"}},
 		See:     []string{"help exit-codes", "demo"},
-		Without: []flagGroup{connectionFlags, waitingFlags, outputFlags, safetyFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, outputFlags, safetyFlags, answerFlags},
 	})
 }
 

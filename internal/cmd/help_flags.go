@@ -16,6 +16,7 @@ const (
 	connectionFlags flagGroup = "Connection flags"
 	waitingFlags    flagGroup = "Waiting and limits"
 	outputFlags     flagGroup = "Output flags"
+	answerFlags     flagGroup = "What is shown of an answer"
 	safetyFlags     flagGroup = "State and safety"
 )
 
@@ -27,7 +28,8 @@ var flagGroups = []struct {
 }{
 	{connectionFlags, []string{"url", "context", "token-file", "ca-file", "allow-plaintext", "connect-timeout"}},
 	{waitingFlags, []string{"wait", "idle-timeout", "max-event-bytes", "max-result-bytes"}},
-	{outputFlags, []string{"output", "jq", "quiet", "verbose", "color", "include-raw", "show-labels", "show-provider-errors", "debug-http"}},
+	{outputFlags, []string{"output", "jq", "quiet", "verbose", "color", "debug-http"}},
+	{answerFlags, []string{"include-raw", "show-labels", "show-provider-errors"}},
 	{safetyFlags, []string{"state", "yes"}},
 }
 

@@ -98,6 +98,9 @@ func invalidValue(f *pflag.Flag, value string) error {
 		if near := nearest(value, c.words); near != "" {
 			return h.WithHint("did you mean --%s %s?", f.Name, near)
 		}
+		if f.DefValue == "" {
+			return h.WithHint("write one of them, or leave the flag out")
+		}
 		return h.WithHint("write one of them, or leave the flag out for %s", f.DefValue)
 	}
 	switch f.Value.Type() {

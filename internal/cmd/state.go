@@ -103,7 +103,7 @@ func newStatePathCmd(r *run) *cobra.Command {
 			{fault.State, "nothing names a place for the file"},
 		},
 		See:     []string{"state list", "state check"},
-		Without: []flagGroup{connectionFlags, waitingFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, answerFlags},
 	})
 }
 
@@ -188,7 +188,7 @@ was submitted elsewhere.`,
 			{fault.State, "the file cannot be read"},
 		},
 		See:     []string{"state show", "action events"},
-		Without: []flagGroup{connectionFlags, waitingFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, answerFlags},
 	})
 	c.Flags().BoolVar(&unsettled, "unsettled", false, "only actions about which more is to be learnt")
 	return c
@@ -256,7 +256,7 @@ daemon.`,
 			{fault.State, "the file cannot be read"},
 		},
 		See:     []string{"state list", "action status"},
-		Without: []flagGroup{connectionFlags, waitingFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, answerFlags},
 	})
 }
 

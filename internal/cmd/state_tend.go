@@ -32,7 +32,7 @@ and what a newer version wrote.`,
 			{fault.State, "something is damaged, or a newer version wrote it, or it cannot be read"},
 		},
 		See:     []string{"state merge", "state path"},
-		Without: []flagGroup{connectionFlags, waitingFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, answerFlags},
 	})
 }
 
@@ -120,7 +120,7 @@ any.`,
 			{fault.State, "a file cannot be read or written"},
 		},
 		See:     []string{"state check", "state list"},
-		Without: []flagGroup{connectionFlags, waitingFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, answerFlags},
 	})
 }
 
@@ -204,7 +204,7 @@ being submitted again.`,
 			{fault.State, "the file cannot be read or written"},
 		},
 		See:     []string{"state list", "state check"},
-		Without: []flagGroup{connectionFlags, waitingFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, answerFlags},
 	})
 	c.Flags().BoolVar(&o.settled, "settled", false, "drop settled actions; there is no other kind to drop")
 	c.Flags().DurationVar(&o.olderThan, "older-than", 0, "only those whose last record is older than this `TIME`, such as 720h")

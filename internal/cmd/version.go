@@ -53,7 +53,7 @@ func newVersionCmd(r *run) *cobra.Command {
 		},
 		Exits:   []exit{{fault.Accepted, "the version was printed"}},
 		See:     []string{"help exit-codes"},
-		Without: []flagGroup{connectionFlags, waitingFlags, safetyFlags},
+		Without: []flagGroup{connectionFlags, waitingFlags, safetyFlags, answerFlags},
 	})
 }
 
