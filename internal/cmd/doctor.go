@@ -55,7 +55,7 @@ Whether the token may submit can only be told by submitting, so it does not say.
 			{fault.State, "the state file is damaged, locked, or cannot be read or written"},
 		},
 		See:     []string{"state check", "capability list", "context show", "help exit-codes"},
-		Without: []flagGroup{waitingFlags},
+		Without: []flagGroup{waitingFlags, answerFlags},
 	})
 }
 
