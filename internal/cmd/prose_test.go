@@ -3,11 +3,13 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aipctl/aipctl/internal/aiptest"
@@ -20,26 +22,51 @@ import (
 // and of the pages of help.
 func TestCommandsInProseAreRight(t *testing.T) {
 	root := aiptest.ModuleRoot(t)
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	files := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			files = append(files, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = append(files, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"))
 	copied, named := 0, 0
+	known := map[string]error{} // the reference repeats what help says
+	once := func(line string, check func() error) error {
+		if _, ok := known[line]; !ok {
+			known[line] = check()
+		}
+		return known[line]
+	}
 	read := func(where, text, code string) {
 		lines, err := aipctlLines(code)
 		if err != nil {
 			t.Errorf("%s: %v", where, err)
 		}
 		for _, argv := range lines {
-			copied++
-			if err := tryCommandLine(argv); err != nil {
-				t.Errorf("%s: `%s` would be refused: %v", where, strings.Join(argv, " "), err)
+			line := strings.Join(argv, " ")
+			check := func() error { return tryCommandLine(argv) }
+			if isSynopsis(argv) {
+				named++
+				check = func() error { return namesACommand(line) }
+			} else {
+				copied++
+			}
+			if err := once(line, check); err != nil {
+				t.Errorf("%s: `%s` would be refused: %v", where, line, err)
 			}
 		}
 		for _, quote := range quotedCommands(text) {
 			named++
-			if err := namesACommand(quote); err != nil {
+			err := once("`"+quote, func() error {
+				if err := namesACommand(quote); err != nil || isFragment(quote) {
+					return err
+				}
+				return wouldBeTaken(quote)
+			})
+			if err != nil {
 				t.Errorf("%s: `%s`: %v", where, quote, err)
 			}
 		}
@@ -50,7 +77,11 @@ func TestCommandsInProseAreRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := strings.ReplaceAll(string(raw), "act_…", "act_1")
-		read(filepath.Base(file), text, markdownCode(text))
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(filepath.ToSlash(name), text, markdownCode(text))
 	}
 	for _, name := range topics {
 		_, text := topicText(name)
@@ -76,7 +107,7 @@ func TestCommandsInProseAreRight(t *testing.T) {
 	for _, s := range r.rootCode(tree) {
 		read("the first help", "", s)
 	}
-	if copied < 15 || named < 40 {
+	if copied < 100 || named < 200 {
 		t.Errorf("only %d commands were copied and %d named", copied, named)
 	}
 }
@@ -112,22 +143,63 @@ func markdownCode(text string) string {
 	return strings.Join(out, "\n")
 }
 
-var commandQuote = regexp.MustCompile("`(aipctl [^`]+)`")
+// isSynopsis tells the line of usage that heads a page of the reference, which
+// shows what there is to choose from and is not for copying.
+func isSynopsis(argv []string) bool {
+	return slices.ContainsFunc(argv, func(w string) bool {
+		return w == "[flags]" || w == "[URL]" || strings.Trim(w, "[.") == "COMMAND"
+	})
+}
+
+// fragments are the quotes that nobody can run as they stand, and why each of
+// them is still right.
+var fragments = map[string]string{
+	"aipctl help TOPIC":     "any of the topics",
+	"aipctl COMMAND --help": "any of the commands",
+}
+
+// isFragment tells a quote that only names a command, as in "see `aipctl action
+// call`", or leaves something open with an ellipsis.
+func isFragment(quote string) bool {
+	if _, ok := fragments[quote]; ok || strings.ContainsAny(quote, "…[") || strings.Contains(quote, "...") {
+		return true
+	}
+	root := namedTree()
+	c, rest, err := root.Find(strings.Fields(quote)[1:])
+	return err == nil && len(rest) == 0 && c != root
+}
+
+// wouldBeTaken makes every check of a quote that comes before the command runs.
+func wouldBeTaken(quote string) error {
+	lines, err := aipctlLines(strings.ReplaceAll(quote, " ACTION", " act_1"))
+	for _, argv := range lines {
+		err = errors.Join(err, tryCommandLine(argv))
+	}
+	return err
+}
+
+var commandQuote = regexp.MustCompile("`((?:go run \\./cmd/)?aipctl [^`]+)`")
 
 // quotedCommands are the commands in backquotes.
 func quotedCommands(text string) []string {
 	var out []string
 	for _, m := range commandQuote.FindAllStringSubmatch(text, -1) {
-		out = append(out, strings.Join(strings.Fields(m[1]), " "))
+		out = append(out, strings.TrimPrefix(strings.Join(strings.Fields(m[1]), " "), "go run ./cmd/"))
 	}
 	return out
 }
+
+// namedTree is a tree to look names up in. No flag of it is ever parsed.
+var namedTree = sync.OnceValue(func() *cobra.Command {
+	_, root := newTree()
+	return root
+})
 
 // namesACommand refuses what begins with a command that does not exist, or has
 // a flag that it does not take. What is left open, as in `aipctl help TOPIC`, is
 // not looked at.
 func namesACommand(quote string) error {
-	_, root := newTree()
+	root := namedTree()
 	words := strings.Fields(quote)[1:]
 	end := slices.IndexFunc(words, func(w string) bool {
 		return strings.HasPrefix(w, "-") || w != strings.ToLower(w) || strings.ContainsAny(w, "….")
@@ -164,6 +236,18 @@ func TestWrongProseIsSeen(t *testing.T) {
 		"aipctl action status --nope": "no flag",
 	} {
 		if err := namesACommand(quote); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", quote, err)
+		}
+	}
+	for quote, want := range map[string]string{
+		"aipctl action status act_1 act_2":                "too many",
+		"aipctl action events --follow":                   "is missing",
+		"aipctl action status act_1 -o yaml":              "it takes text, json or jsonl",
+		"aipctl state prune --settled --older-than never": "length of time",
+	} {
+		if isFragment(quote) {
+			t.Errorf("%s is taken for a fragment", quote)
+		} else if err := wouldBeTaken(quote); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", quote, err)
 		}
 	}

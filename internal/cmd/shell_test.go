@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,11 +21,24 @@ func aipctlLines(script string) ([][]string, error) {
 		for len(words) > 0 && isAssignment(words[0]) {
 			words = words[1:]
 		}
+		words = unwrapped(words)
 		if len(words) > 0 && words[0] == "aipctl" {
 			out = append(out, words)
 		}
 	}
 	return out, nil
+}
+
+// unwrapped takes away what runs aipctl in the place of the shell: the verb of a
+// transcript, and go run from a checkout.
+func unwrapped(words []string) []string {
+	if len(words) > 2 && words[0] == "exits" {
+		words = words[2:]
+	}
+	if len(words) > 2 && slices.Equal(words[:3], []string{"go", "run", "./cmd/aipctl"}) {
+		words = append([]string{"aipctl"}, words[3:]...)
+	}
+	return words
 }
 
 func isAssignment(word string) bool {
@@ -163,6 +177,9 @@ func TestExamplesAreSplitLikeAShellDoes(t *testing.T) {
 		"ls; aipctl version >out # aipctl demo":          "aipctl version",
 		"aipctl version\naipctl demo":                    "aipctl version\naipctl demo",
 		"source <(aipctl version)":                       "aipctl version",
+		"go run ./cmd/aipctl demo --list":                "aipctl demo --list",
+		"exits 7 aipctl version":                         "aipctl version",
+		"go run ./cmd/other demo":                        "",
 		"echo hi":                                        "",
 	} {
 		lines, err := aipctlLines(script)
