@@ -179,6 +179,42 @@ var scenes = []scene{
 		},
 	},
 	{
+		name: "an approval",
+		fields: map[string]string{
+			"id": "out json jsonl", "action": "out json jsonl", "capability": "out json jsonl", "who": "out json jsonl", "reason": "out json jsonl",
+			"risk": "out json jsonl", "expires": "out json jsonl", "status": "out json jsonl",
+		},
+		bytes: true,
+		play: func(t *testing.T, _ *world, put, _ func(string) string) []string {
+			return []string{"approval", "get", answering(t, http.StatusOK, `{"approval_record_view":`+approvalOf(put)+`}`, nil), "appr_h"}
+		},
+	},
+	{
+		name:   "the list of approvals",
+		fields: map[string]string{"id": "out json jsonl", "action": "json jsonl", "status": "json jsonl"},
+		bytes:  true,
+		play: func(t *testing.T, _ *world, put, _ func(string) string) []string {
+			return []string{"approval", "list", answering(t, http.StatusOK, `{"approval_list":{"approvals":[`+approvalOf(put)+`]}}`, nil)}
+		},
+	},
+	{
+		name:   "the list of capabilities",
+		fields: map[string]string{"id": "out json jsonl", "name": "json jsonl"},
+		bytes:  true,
+		play: func(t *testing.T, _ *world, put, _ func(string) string) []string {
+			return []string{"capability", "list", answering(t, http.StatusOK, `{"capabilities":[{"capability":`+capabilityOf(put)+`}],"total":1}`, nil)}
+		},
+	},
+	{
+		name:   "a capability",
+		fields: map[string]string{"name": "json jsonl", "description": "json jsonl", "risk": "out json jsonl"},
+		bytes:  true,
+		play: func(t *testing.T, _ *world, put, _ func(string) string) []string {
+			one := strings.Replace(capabilityOf(put), put("id"), `"cap:hermes_agent:qa:chat"`, 1)
+			return []string{"capability", "describe", answering(t, http.StatusOK, `{"capabilities":[{"capability":`+one+`}],"total":1}`, nil), "cap:hermes_agent:qa:chat"}
+		},
+	},
+	{
 		name:   "an error of the daemon",
 		fields: map[string]string{}, // its words are not shown; its code is none
 		bytes:  true,
@@ -296,6 +332,19 @@ var scenes = []scene{
 	words("a key of the input", "", func(word string) []string {
 		return callWith("--dry-run", "--input", string(encode(map[string]any{"prompt": "x", word: 1})))
 	}),
+}
+
+// approvalOf is the record of an approval.
+func approvalOf(put func(string) string) string {
+	return `{"status":` + put("status") + `,"created_at":` + put("created") + `,"request":{"id":` + put("id") + `,"action_id":` + put("action") +
+		`,"capability_id":` + put("capability") + `,"requester":{"id":` + put("who") + `,"kind":"human"},"reason":` + put("reason") +
+		`,"risk":` + put("risk") + `,"expires_at":` + put("expires") + `}}`
+}
+
+// capabilityOf is an entry of the catalogue.
+func capabilityOf(put func(string) string) string {
+	return `{"id":` + put("id") + `,"name":` + put("name") + `,"kind":` + put("kind") + `,"description":` + put("description") + `,"risk":` + put("risk") +
+		`,"stability":` + put("stability") + `,"auth":{"scheme":` + put("scheme") + `,"source":` + put("source") + `},"contract":{"side_effects":[` + put("effect") + `]}}`
 }
 
 func callWith(more ...string) []string {
