@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // CheckRecords fails for every record in what a command has written that is not
@@ -51,7 +51,7 @@ func asksForRecords(args []string) bool {
 }
 
 // schemas are the schemas of records by their type.
-type schemas map[string]*jsonschema.Resolved
+type schemas map[string]*jsonschema.Schema
 
 // recordSchemas reads the schemas once for all tests of a package.
 var recordSchemas = sync.OnceValues(func() (schemas, error) {
@@ -69,16 +69,19 @@ var recordSchemas = sync.OnceValues(func() (schemas, error) {
 		if err != nil {
 			return nil, err
 		}
-		var s jsonschema.Schema
-		if err := json.Unmarshal(src, &s); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		closed(&s)
-		r, err := s.Resolve(nil)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		all[strings.TrimSuffix(filepath.Base(file), ".schema.json")] = r
+		name := strings.TrimSuffix(filepath.Base(file), ".schema.json")
+		closed(doc)
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource(name, doc); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if all[name], err = c.Compile(name); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("there are no schemas of records in docs/schema")
@@ -87,16 +90,21 @@ var recordSchemas = sync.OnceValues(func() (schemas, error) {
 })
 
 // closed refuses fields that a schema does not name.
-func closed(s *jsonschema.Schema) {
-	if s == nil {
+func closed(schema any) {
+	s, ok := schema.(map[string]any)
+	if !ok {
 		return
 	}
-	for _, p := range s.Properties {
+	closed(s["items"])
+	properties, ok := s["properties"].(map[string]any)
+	if !ok {
+		return
+	}
+	for _, p := range properties {
 		closed(p)
 	}
-	closed(s.Items)
-	if s.Properties != nil && s.AdditionalProperties == nil {
-		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	if _, said := s["additionalProperties"]; !said {
+		s["additionalProperties"] = false
 	}
 }
 
@@ -115,32 +123,12 @@ func (all schemas) check(line string) error {
 	if schema == nil {
 		return fmt.Errorf("docs/schema knows no record of type %q", head.Type)
 	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(line)))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+	if err != nil {
 		return err
 	}
-	if err := schema.Validate(numbers(v)); err != nil {
+	if err := schema.Validate(v); err != nil {
 		return fmt.Errorf("a record of type %s is not as docs/schema says: %w", head.Type, err)
 	}
 	return nil
-}
-
-// numbers makes floats of numbers, for a validator that knows no others.
-func numbers(v any) any {
-	switch x := v.(type) {
-	case json.Number:
-		f, _ := x.Float64() // out of range is a number too
-		return f
-	case []any:
-		for i := range x {
-			x[i] = numbers(x[i])
-		}
-	case map[string]any:
-		for k := range x {
-			x[k] = numbers(x[k])
-		}
-	}
-	return v
 }

@@ -29,8 +29,8 @@ func TestCheckRecords(t *testing.T) {
 		"a field that nobody knows, in": {`{"v":1,"type":"outcome","checks":{"x":"pass"}}`, "outcome"},
 		"another kind of value":         {`{"v":1,"type":"gap","from":"0","to":1}`, "string"},
 		"a negative sequence":           {`{"v":1,"type":"gap","from":-1,"to":1}`, "minimum"},
-		"another version":               {`{"v":2,"type":"gap","from":0,"to":1}`, "const"},
-		"another word":                  {`{"v":1,"type":"chunk","sequence":1,"kind":"data","source":"hearsay"}`, "enum"},
+		"another version":               {`{"v":2,"type":"gap","from":0,"to":1}`, "must be 1"},
+		"another word":                  {`{"v":1,"type":"chunk","sequence":1,"kind":"data","source":"hearsay"}`, "must be one of"},
 		"another type":                  {`{"v":1,"type":"rumour"}`, "no record of type"},
 	} {
 		spy := &told{TB: t}

@@ -44,8 +44,7 @@ const (
 	sys     = "golang.org/x/sys"
 	uuid    = "github.com/google/uuid"
 	gojq    = "github.com/itchyny/gojq"
-	schema  = "github.com/google/jsonschema-go"
-	rules   = "github.com/santhosh-tekuri/jsonschema/v6"
+	schema  = "github.com/santhosh-tekuri/jsonschema/v6"
 	jsonExp = "github.com/go-json-experiment/json"
 	gointer = "github.com/rogpeppe/go-internal"
 )
@@ -70,7 +69,7 @@ var rooms = map[string]room{
 	"internal/client":   {inside: []string{"aip", "fault", "idle"}, outside: []string{jsonExp}},
 	"internal/follow":   {inside: []string{"aip", "fault", "idle"}, outside: []string{goSSE, jsonExp}},
 	"internal/idle":     {},
-	"internal/contract": {inside: []string{"aip", "client", "fault"}, outside: []string{jsonExp, rules}},
+	"internal/contract": {inside: []string{"aip", "client", "fault"}, outside: []string{jsonExp, schema}},
 	"internal/config":   {inside: []string{"fault", "userfile"}, outside: []string{goTOML}},
 	"internal/jq":       {inside: []string{"fault"}, outside: []string{gojq}},
 	"internal/cursor":   {inside: []string{"state"}},
