@@ -1,0 +1,207 @@
+//go:build unix
+
+package e2eproc
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aipctl/aipctl/internal/aiptest"
+	"github.com/creack/pty"
+)
+
+var updateNewcomer = flag.Bool("update-newcomer", false, "write testdata/newcomer.txt anew")
+
+// TestNewcomer is the first session of somebody who has read the README and no
+// more, on a terminal and without a variable set: a context, a call, Ctrl-C in
+// the middle of the answer, the command that the program printed then, and a
+// look at what is left. What the terminal shows is kept in testdata/newcomer.txt,
+// with names in the place of what differs from run to run.
+func TestNewcomer(t *testing.T) {
+	t.Parallel()
+	const at = 9
+	want := play(t, slow)
+	d := newDaemon(t, setup{})
+	held := d.holdAt(at)
+	s := &session{home: d.newcomer(), names: strings.NewReplacer(d.tokenFile, "TOKEN-FILE", d.url, "DAEMON")}
+
+	s.line("aipctl context set dev --url "+d.url+" --token-file "+d.tokenFile+" --endpoint chat-slow", 0, nil)
+	shown := s.line("aipctl action call chat_stream --prompt 'Summarise the notes'", 130, func(screen string) bool {
+		return strings.HasSuffix(screen, want.upTo(at)+"\n")
+	})
+	held.release()
+	id := regexp.MustCompile(`act_[0-9a-f]{32}`).FindString(shown)
+	next := regexp.MustCompile(`(?m)^next: (aipctl action events .*)$`).FindStringSubmatch(shown)
+	if id == "" || next == nil {
+		t.Fatalf("the terminal shows no way back:\n%s", shown)
+	}
+	if rest := s.line(next[1], 0, nil); !strings.Contains(rest, strings.TrimPrefix(want.text, want.upTo(at))+"\n") {
+		t.Errorf("after %q the terminal shows\n%s", want.upTo(at), rest)
+	}
+	s.line("aipctl state list", 0, nil)
+	s.line("aipctl action result "+id+" -o json --jq .verdict", 0, nil)
+	s.line("aipctl cancel "+id+" -q", 12, nil)
+	if n := d.srv.Executions(id); n != 1 {
+		t.Errorf("the action ran %d times", n)
+	}
+
+	golden := filepath.Join("testdata", "newcomer.txt")
+	if *updateNewcomer {
+		if err := os.WriteFile(golden, []byte(s.transcript.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.transcript.String(); got != string(kept) {
+		t.Errorf("the session is another one than in %s; if it should be, run this test with -update-newcomer:\n%s", golden, got)
+	}
+}
+
+// newcomer makes a home in which nothing is set: neither a daemon nor a token.
+func (d *daemon) newcomer() *home {
+	h := d.newHome()
+	var env []string
+	for _, v := range h.env {
+		if !strings.HasPrefix(v, "AIP_") {
+			env = append(env, v)
+		}
+	}
+	h.env = append(env, "XDG_CONFIG_HOME="+h.dir, "TERM=xterm")
+	return h
+}
+
+// session is what one person types at one terminal.
+type session struct {
+	*home
+	names      *strings.Replacer
+	transcript strings.Builder
+}
+
+// What differs from run to run in a line of ours.
+var differs = []struct {
+	is   *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`act_[0-9a-f]{32}`), "act_ID"},
+	{regexp.MustCompile(`(first text|total) [<0-9.hms]+`), "$1 TIME"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "NOW"},
+}
+
+// line types a line, presses Ctrl-C once the terminal shows what interrupt looks
+// for, and returns all that the terminal shows of it.
+func (s *session) line(line string, code int, interrupt func(screen string) bool) string {
+	s.t.Helper()
+	c := exec.Command("sh", "-c", "exec "+line)
+	c.Dir, c.Env = s.dir, s.env
+	f, err := pty.StartWithSize(c, &pty.Winsize{Rows: 40, Cols: 100})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	hung := time.AfterFunc(hang, func() { _ = c.Process.Kill() })
+	defer hung.Stop()
+	screen := aiptest.NewScreen(100)
+	terminal := screen.Stream("terminal")
+	for b := make([]byte, 4096); ; {
+		n, err := f.Read(b)
+		_, _ = terminal.Write([]byte(strings.ReplaceAll(string(b[:n]), "\r\n", "\n"))) // a screen takes all
+		if interrupt != nil && interrupt(screen.Shown()) {
+			interrupt = nil
+			if _, err := io.WriteString(f, "\x03"); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		if err != nil {
+			break // the last writer is gone
+		}
+	}
+	var failed *exec.ExitError
+	if err := c.Wait(); err != nil && !errors.As(err, &failed) {
+		s.t.Fatal(err)
+	}
+	shown := strings.TrimPrefix(screen.Shown(), "\n")
+	if got := c.ProcessState.ExitCode(); got != code || len(screen.Faults) > 0 {
+		s.t.Fatalf("%s: exit code %d, want %d, faults %q\n%s", line, got, code, screen.Faults, shown)
+	}
+	kept := s.names.Replace("$ " + line + "\n" + shown)
+	for _, d := range differs {
+		kept = d.is.ReplaceAllString(kept, d.name)
+	}
+	s.transcript.WriteString(kept + "[exit code " + strconv.Itoa(code) + "]\n\n")
+	return shown
+}
+
+// notRun are the lines of the README that are no part of the session: those that
+// run the Go tool, and one that ends only with a signal.
+var notRun = regexp.MustCompile(`^(go (run|test|install) |aipctl dev serve$)`)
+
+// TestReadmeRuns types the code of the README line by line, with a daemon, an
+// endpoint and an action that exist in the place of those that the README makes
+// up. Whatever is added there has to run, or to be left out above.
+func TestReadmeRuns(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join(aiptest.ModuleRoot(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDaemon(t, setup{})
+	h := d.newcomer()
+	for name, content := range map[string]string{
+		"aip-token": token, ".config/aip-token": token, "request.json": `{"prompt":"Summarise the notes","session_id":"notes"}`,
+	} {
+		path := filepath.Join(h.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	existing := []string{"https://aipd.example.net", d.url, ":lab:", ":chat-stop:", "--endpoint north", "--endpoint chat-stop"}
+	var id string
+	exports, ran := "", 0
+	for line := range strings.Lines(string(readme)) {
+		line, isCode := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		switch {
+		case !isCode:
+			if strings.HasPrefix(line, "A context keeps") {
+				exports = "" // for a context stands in the place of both
+			}
+			continue
+		case line == "", strings.HasPrefix(line, "#"), notRun.MatchString(line):
+			continue
+		}
+		if id == "" && strings.Contains(line, "act_…") {
+			t.Fatalf("%s: no action has been called before", line)
+		}
+		line = strings.NewReplacer(append(existing, "act_…", id)...).Replace(line)
+		if strings.HasPrefix(line, "export ") {
+			exports += line + "\n"
+			continue
+		}
+		want := 0
+		if strings.HasPrefix(line, "aipctl cancel ") {
+			want = 12 // it has ended long ago
+		}
+		got := h.shell(exports + line)
+		ran++
+		if got.code != want {
+			t.Errorf("%s: want exit code %d, got %s", line, want, got)
+		}
+		if found := regexp.MustCompile(`act_[0-9a-f]{32}`).FindString(got.stderr); id == "" {
+			id = found
+		}
+	}
+	if ran < 9 {
+		t.Errorf("only %d lines of the README were run", ran)
+	}
+}
