@@ -7,7 +7,16 @@ import "github.com/aipctl/aipctl/internal/sanitize"
 func (r *Renderer) Log(t sanitize.Text) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.con.line(plain, t)
+	r.beside(plain, t)
+}
+
+// beside writes a line that is not of the run, behind those that the run has
+// waiting.
+func (r *Renderer) beside(s style, t sanitize.Text) {
+	if n, ok := r.mode.(*narration); ok {
+		n.release()
+	}
+	r.con.line(s, t)
 }
 
 // Aside writes a dim line to stderr, in text and unless quiet: what is good to

@@ -50,7 +50,7 @@ func (r *Renderer) Error(err error) {
 	if r.opts.Verbose && e.Code != "" {
 		t = sanitize.Format("%s [%s]", t, sanitize.LineMax(e.Code, idMax))
 	}
-	r.con.line(bad, t)
+	r.beside(bad, t)
 	var next []sanitize.Text
 	if e.Hint != "" {
 		next = append(next, sanitize.LineMax(e.Hint, messageMax))
@@ -68,7 +68,7 @@ func (r *Renderer) Note(t sanitize.Text) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.opts.Format == Text && !r.opts.Quiet {
-		r.con.line(plain, t)
+		r.beside(plain, t)
 	}
 }
 

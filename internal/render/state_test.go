@@ -399,6 +399,10 @@ func TestLogWaitsForTheEndOfALineOfText(t *testing.T) {
 			g.r.Tick(g.clock)
 			g.deliver(1, transcript.Text{Text: " text\n"})
 		}, "some\n2030-01-15T12:00:00Z warning: w\n text\n"},
+		"until a line beside the run comes": {func(g *rig) {
+			g.state(record.StateDraining)
+			g.r.Note(plainText("a note"))
+		}, "some\n2030-01-15T12:00:00Z reading what is left\na note\n\n"},
 		"trouble does not wait": {func(g *rig) {
 			g.state(record.StateReconnecting)
 			g.deliver(1, transcript.Text{Text: " text\n"})
