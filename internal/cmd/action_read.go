@@ -200,6 +200,9 @@ func (r *run) runStatus(ctx context.Context, s session) error {
 	if err := s.out.Status(st); err != nil {
 		return err
 	}
+	if a := s.action(); st.State == aip.StatePendingApproval && st.ApprovalID == "" && a != nil && len(a.ApprovalIDs) > 0 {
+		s.out.Note(sanitize.Format("it waits for approval %s, as the state file has it", sanitize.LineMax(a.ApprovalIDs[len(a.ApprovalIDs)-1], 160)))
+	}
 	if st.State == aip.StateUnknown {
 		s.out.Note(sanitize.Static("unknown is no proof that nothing ran: a running stream reads so until it has ended"))
 		return ended(fault.Unknown.Code())

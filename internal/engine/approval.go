@@ -222,14 +222,15 @@ func (d *decider) post(ctx context.Context) (*record.Decision, error) {
 		return d.recorded(ctx, nil, knownBy(events)), nil
 	}
 	if signalOf(ctx) != 0 {
-		f := fault.As(context.Cause(ctx))
-		if f == nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, fault.New(f.Class, f.Code, "stopped waiting; the decision has left, and may be recorded and run the action").
-			WithHint("read what became of it").WithNext(d.read()...)
+		return nil, d.stopped(ctx)
 	}
 	return d.refused(ctx, err)
+}
+
+// stopped is the end of a command that a signal took away from its decision.
+func (d *decider) stopped(ctx context.Context) error {
+	return fault.New(signalOf(ctx), "interrupted", "stopped waiting; the decision has left, and may be recorded and run the action").
+		WithHint("read what became of it").WithNext(d.read()...)
 }
 
 // knownBy reads the events of an answer: a vote may leave the approval pending.
@@ -312,7 +313,7 @@ var readBackWaits = []time.Duration{0, 250 * time.Millisecond, 500 * time.Millis
 func (d *decider) readBack(ctx context.Context, cause error) (*record.Decision, error) {
 	for _, pause := range readBackWaits {
 		if follow.Pause(ctx, pause) != nil {
-			return nil, context.Cause(ctx)
+			return nil, d.stopped(ctx)
 		}
 		v, err := d.cfg.Net.Approval(ctx, d.plan.ApprovalID, false)
 		switch {

@@ -120,11 +120,11 @@ func (f *File) claimed(ctx context.Context, w *writer, actionID string, in *Inte
 	return nil
 }
 
-// shares reports whether an earlier intent has the key of in, or is a deletion
+// shares reports whether another intent has the key of this one, or is a deletion
 // of the same response.
-func (earlier *Intent) shares(in *Intent) bool {
-	return in.IdempotencyKey != "" && earlier.IdempotencyKey == in.IdempotencyKey ||
-		in.Deletes() && earlier.Deletes() && earlier.ResponseID == in.ResponseID
+func (in *Intent) shares(other *Intent) bool {
+	return in.IdempotencyKey != "" && other.IdempotencyKey == in.IdempotencyKey ||
+		in.Deletes() && other.Deletes() && other.ResponseID == in.ResponseID
 }
 
 // unrelated says of a line that it names none of the words. A line holds them
