@@ -25,6 +25,6 @@ func (r *Renderer) Aside(t sanitize.Text) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.opts.Format == Text && !r.opts.Quiet {
-		r.con.line(dim, t)
+		r.beside(dim, t)
 	}
 }
