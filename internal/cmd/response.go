@@ -92,7 +92,7 @@ allow it.`,
 func newResponseDeleteCmd(r *run) *cobra.Command {
 	o := &storedOptions{operation: verdict.OpResponseDelete}
 	c := r.leaf(&cobra.Command{
-		Use:  "delete [URL] RESPONSE_ID [--wait D]",
+		Use:  "delete [URL] RESPONSE_ID [--wait TIME]",
 		Args: storedArgs, ValidArgsFunction: r.completeResponse,
 		RunE: func(cmd *cobra.Command, args []string) error { return r.runResponseDelete(cmd.Context(), o, args) },
 	}, page{
