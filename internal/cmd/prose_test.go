@@ -262,3 +262,21 @@ func TestWrongProseIsSeen(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestTheIndexNamesEveryPage keeps docs/README.md whole.
+func TestTheIndexNamesEveryPage(t *testing.T) {
+	docs := filepath.Join(aiptest.ModuleRoot(t), "docs")
+	index, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "README.md" && !strings.Contains(string(index), "("+e.Name()) {
+			t.Errorf("docs/README.md does not name %s", e.Name())
+		}
+	}
+}
