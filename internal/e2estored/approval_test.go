@@ -88,6 +88,7 @@ func (w *world) told(t testing.TB, policyHash, inputHash string) {
 }
 
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	tab := loadTable(t, "approvals.tsv", "approve", "deny", "get", "list")
 	for _, tc := range []struct {
 		row   string
@@ -238,6 +239,7 @@ func says(what string) func(*testing.T, *world, *script, shot) {
 }
 
 func TestApprovalsAreListedAndShown(t *testing.T) {
+	t.Parallel()
 	id := devserver.SeededResponses()["completed"]
 	d, w := governed(t, devserver.Options{})
 	o := document[outcome](t, w.remove(d.URL, id, "--endpoint", "delete"))
@@ -293,6 +295,7 @@ func TestApprovalsAreListedAndShown(t *testing.T) {
 
 // A person is shown what is to be decided, and asked.
 func TestApproverIsAsked(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		typed string
 		exit  int
@@ -315,6 +318,7 @@ func TestApproverIsAsked(t *testing.T) {
 
 // The rules of the embedded daemon, which were written apart from this client.
 func TestDecisionsAtTheEmbeddedDaemon(t *testing.T) {
+	t.Parallel()
 	id := devserver.SeededResponses()["completed"]
 	for _, tc := range []struct {
 		name  string

@@ -44,6 +44,7 @@ func (w *world) remove(d string, id string, more ...string) shot {
 }
 
 func TestDeletionFromRequestToReceipt(t *testing.T) {
+	t.Parallel()
 	tab := loadTable(t, "responses.tsv", "delete")
 	id := devserver.SeededResponses()["completed"]
 

@@ -52,6 +52,7 @@ func fill(t testing.TB, d *daemon, endpoint string, n int) {
 }
 
 func TestStoredResponseIsRead(t *testing.T) {
+	t.Parallel()
 	tab := loadTable(t, "responses.tsv", "get")
 	seeded := devserver.SeededResponses()
 	get := func(w *world, d *daemon, id string, more ...string) shot {

@@ -8,6 +8,7 @@ import (
 // What a used key brings back is another action's: it is said to be, and the
 // way on leads there.
 func TestAUsedKeyLeadsToItsOwner(t *testing.T) {
+	t.Parallel()
 	pending := `"status":"pending_approval","output":{"approval_id":"appr_a","idempotent_replay":true},"error":{"code":"policy.human_approval_required","category":"policy"}`
 	for _, tc := range []struct {
 		rule     string

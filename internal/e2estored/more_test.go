@@ -16,6 +16,7 @@ import (
 
 // A stored response reconciles what a person knows, and changes no verdict.
 func TestStoredResponseMakesNoActionAccepted(t *testing.T) {
+	t.Parallel()
 	d, w := embedded(t, devserver.Options{}), newWorld(t)
 	s := w.run("action", "call", d.URL, "responses_stream", "--endpoint", "responses-upstream-close", "--prompt", "n", "-o", "json")
 	o := document[outcome](t, s)
@@ -37,6 +38,7 @@ func TestStoredResponseMakesNoActionAccepted(t *testing.T) {
 
 // The waiting for an answer can be bounded; the decision stays posted once.
 func TestApproverStopsWaiting(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		rule string
 		view request // after the post
@@ -77,6 +79,7 @@ func TestApproverStopsWaiting(t *testing.T) {
 
 // What stands in a record, a receipt or a stored response drives no terminal.
 func TestHostileWordsDriveNoTerminal(t *testing.T) {
+	t.Parallel()
 	const evil = "\x1b[2J\x1b]52;c;QUFB\x07\u009b31m\u202e\x00\r\x08\U000e0041"
 	q, err := json.Marshal("seen" + evil)
 	if err != nil {

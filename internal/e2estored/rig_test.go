@@ -26,7 +26,7 @@ var version = cmd.Version{Version: "0.0.0-test"}
 
 // Most of these tests wait for a daemon and not for a processor.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	aiptest.Main(m, map[string]func(){"aipctl": func() { os.Exit(cmd.Main(version)) }})
