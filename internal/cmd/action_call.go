@@ -69,11 +69,16 @@ func newCallCmd(r *run) *cobra.Command {
 		Purpose: "Submit an action, follow it, and exit by how it ended",
 		About: `Records the intent in the state file, submits the action once, follows its
 stream, shows the answer, and settles. The daemon is the URL, or --url, or
-AIP_URL; the capability may come from AIP_CAPABILITY_ID.
+AIP_URL, or that of the context; the capability may come from AIP_CAPABILITY_ID.
 
 The input is sent as it is given with --input, or is the smallest right one for
 the text of --prompt. Whatever a daemon would refuse is refused before anything
 is sent.
+
+Without --wait there is no bound while the submit is open. Once its reply was
+lost or was an acknowledgement, the bound is a minute past the time the action
+can still run. An approval that is pending is not waited for, unless --wait is
+given.
 
 With --validate auto the daemon is asked for the capability's contract first:
 one request, two where it has no catalogue, and two seconds at most. An input
@@ -97,9 +102,9 @@ stream is never taken for success.`,
 		See: []string{"action events", "action cancel", "action result", "demo", "help exit-codes"},
 	})
 	f := c.Flags()
-	f.StringVar(&o.input, "input", "", "the action's input: a JSON object, @`FILE`, or - for stdin; sent as given")
+	f.StringVar(&o.input, "input", "", "the action's input: a `JSON` object, @FILE, or - for stdin; sent as given")
 	f.StringVar(&o.prompt, "prompt", "", "a `TEXT` to build the smallest right input from, @FILE, or - (@@ for a leading @)")
-	f.StringVar(&o.endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream")
+	f.StringVar(&o.endpoint, "endpoint", "", "the `ENDPOINT` of a bare operation such as chat_stream; else that of the context")
 	f.StringVar(&o.actionID, "action-id", "", "the action's `ID`; a new one is made when absent")
 	f.StringVar(&o.key, "idempotency-key", "", "one `KEY` for exactly this intent; sent only when given or required")
 	f.Var(oneOf(&o.mode, modeAuto, aip.ModeSync, aip.ModeAsync, aip.ModeStreaming), "mode", "how the daemon runs it; auto takes what the operation is made for")

@@ -103,7 +103,11 @@ func newEventsCmd(r *run) *cobra.Command {
 		About: `Reads the events of an action that exists. With --follow it waits for the end
 and settles like a call; with --follow --include-chunks it shows the answer like
 one too, from where the last reading stopped. The action may come from
-AIP_ACTION_ID.`,
+AIP_ACTION_ID.
+
+Without --wait it follows without a bound, and waits for an approval too. It
+gives up by itself only where the daemon says unknown and nothing new came for
+16 minutes; for an id that may be mistyped, ask ` + "`aipctl action status`" + ` first.`,
 		Never: `It never submits or cancels anything, and never prints twice what was written
 out before, unless told to with --from start.`,
 		Examples: []example{

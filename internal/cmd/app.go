@@ -157,10 +157,27 @@ func group(use, short, long string, children ...*cobra.Command) *cobra.Command {
 
 func unknownCommand(parent *cobra.Command, name string) error {
 	f := usageError("usage.command", "%q is no command of `%s`", name, parent.CommandPath())
+	if below := commandsNamed(parent, name); len(below) > 0 {
+		return f.WithHint("did you mean `%s`?", strings.Join(below, "` or `"))
+	}
 	if near := nearest(name, childNames(parent)); near != "" {
 		return f.WithHint("did you mean `%s %s`?", parent.CommandPath(), near)
 	}
 	return f.WithHint("see `%s --help`", parent.CommandPath())
+}
+
+// commandsNamed finds the commands of that very name in the groups below parent,
+// for who leaves the group out.
+func commandsNamed(parent *cobra.Command, name string) []string {
+	var paths []string
+	for _, group := range parent.Commands() {
+		for _, c := range group.Commands() {
+			if c.IsAvailableCommand() && c.Name() == name {
+				paths = append(paths, c.CommandPath())
+			}
+		}
+	}
+	return paths
 }
 
 func childNames(c *cobra.Command) []string {

@@ -289,6 +289,9 @@ come back to it name its daemon.`,
 	})
 }
 
+// makeContext is the way on where there are no contexts.
+const makeContext = "make one with `aipctl context set NAME --url URL --token-file FILE`"
+
 // contextsDocument is the one document of context list -o json.
 type contextsDocument struct {
 	record.Head
@@ -354,7 +357,7 @@ func (r *run) listContexts() error {
 		}
 	}
 	if len(doc.Contexts) == 0 {
-		out.Note(sanitize.Static("there are no contexts; make one with `aipctl context set NAME --url URL --token-file FILE`"))
+		out.Note(sanitize.Static("there are no contexts; " + makeContext))
 	} else if named := r.Env(envContext); named != "" && named != all.Current {
 		out.Note(sanitize.Format("%s names context %s, and beats the current one", sanitize.Line(envContext), sanitize.Line(named)))
 	}
@@ -400,6 +403,9 @@ func (r *run) showContext(name config.Value) error {
 	}
 	if name.Text == "" {
 		name = config.Value{Text: all.Current, From: "the current one of " + all.Path}
+	}
+	if name.Text == "" && len(all.Names()) == 0 {
+		return fault.New(fault.NotFound, "context.none", "there are no contexts").WithHint("%s", makeContext)
 	}
 	if name.Text == "" {
 		return fault.New(fault.NotFound, "context.none", "no context is the current one").

@@ -14,6 +14,7 @@ import (
 	"github.com/aipctl/aipctl/internal/devserver"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/record"
+	"github.com/aipctl/aipctl/internal/render"
 	"github.com/aipctl/aipctl/internal/sanitize"
 	"github.com/aipctl/aipctl/internal/userfile"
 	"github.com/spf13/cobra"
@@ -123,7 +124,16 @@ func (r *run) runServe(ctx context.Context, o *serveOptions) error {
 		}
 	}
 	out.Note(sanitize.Static("for development only: it answers from memory, and forgets everything when it ends"))
-	out.Note(sanitize.Format("try: aipctl action call %s cap:hermes_agent:demo:chat_stream --prompt 'Say hello' --token-file %s", sanitize.Line(server.url), sanitize.Line(server.tokenFile)))
+	for _, hint := range []struct {
+		what string
+		argv []string
+	}{
+		{"try", []string{"action", "call", server.url, "cap:hermes_agent:demo:chat_stream", "--prompt", "Say hello", "--token-file", server.tokenFile}},
+		{"keep it", []string{"context", "set", "dev", "--url", server.url, "--token-file", server.tokenFile, "--endpoint", "demo"}},
+		{"approve", []string{"approval", "approve", server.url, "APPROVAL", "--as", devserver.Approver().ID, "--token-file", server.approverFile}},
+	} {
+		out.Note(sanitize.Format("%s: %s", sanitize.Line(hint.what), render.Command(append([]string{"aipctl"}, hint.argv...))))
+	}
 	select {
 	case <-ctx.Done():
 		return nil

@@ -54,6 +54,7 @@ func newResponseGetCmd(r *run) *cobra.Command {
 		About: `Submits response_get and shows what the store has: the text on stdout, calls and
 tools on stderr, with -o json the object too. The endpoint is the one that is
 named, else that of the state record that saved the id, else the context's.
+` + "`aipctl state show ACTION`" + ` names the response that an action created.
 
 A read counts as a use: it moves the response to the front of the 100 that a
 store keeps, and so another one may be forgotten sooner.
@@ -119,6 +120,7 @@ never approves anything.`,
 		},
 		Exits: []exit{
 			{fault.Accepted, "it is deleted, and the receipt says so"},
+			{fault.Usage, "a second attempt, nobody said yes, or the command line is wrong; nothing was sent"},
 			{fault.Unavailable, "the daemon was not reached, and nothing was sent"},
 			{fault.Auth, "the token, or the endpoint's own credential, was refused"},
 			{fault.Failed, "the deletion failed"},

@@ -385,6 +385,9 @@ func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 	o := r.outcome(r.judge(verdict.Evidence{Unsettled: r.unsettled()}))
 	o.ExitCode = class.Code()
 	o.Reason = "detached; the action goes on"
+	if r.sent == nil && r.lastNew.IsZero() && r.state == aip.StateUnknown {
+		o.Reason = "detached; the daemon has shown nothing of the action"
+	}
 	if r.cfg.Commands == nil || r.over {
 		o.Reason = "detached; how the action ends is not watched any more"
 	}

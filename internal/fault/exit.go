@@ -55,7 +55,7 @@ func Exits() []Exit {
 		{Pending, "pending", "waiting for an approval or a human, or still running when --wait ran out"},
 		{Unknown, "unknown", "the outcome is not known to this client; reconcile, do not resubmit"},
 		{Conflict, "conflict", "the daemon contradicted itself"},
-		{Incomplete, "incomplete", "completed on paper, but evidence is missing or disagrees"},
+		{Incomplete, "incomplete", "completed on paper, but evidence is missing or disagrees; or a warning with --fail-on-warning"},
 		{Rejected, "rejected", "refused before anything ran"},
 		{NotFound, "not_found", "no such object at this daemon or store"},
 		{State, "state", "the local state file could not be read or written; nothing was sent"},
