@@ -19,12 +19,12 @@ import (
 	"github.com/creack/pty"
 )
 
-var updateNewcomer = flag.Bool("update-newcomer", false, "write testdata/newcomer.txt anew")
+var updateNewcomer = flag.Bool("update-newcomer", false, "write testdata/newcomer.golden anew")
 
 // TestNewcomer is the first session of somebody who has read the README and no
 // more, on a terminal and without a variable set: a context, a call, Ctrl-C in
 // the middle of the answer, the command that the program printed then, and a
-// look at what is left. What the terminal shows is kept in testdata/newcomer.txt,
+// look at what is left. What the terminal shows is kept in testdata/newcomer.golden,
 // with names in the place of what differs from run to run.
 func TestNewcomer(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestNewcomer(t *testing.T) {
 		t.Errorf("the action ran %d times", n)
 	}
 
-	golden := filepath.Join("testdata", "newcomer.txt")
+	golden := filepath.Join("testdata", "newcomer.golden")
 	if *updateNewcomer {
 		if err := os.WriteFile(golden, []byte(s.transcript.String()), 0o644); err != nil {
 			t.Fatal(err)

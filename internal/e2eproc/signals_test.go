@@ -271,3 +271,18 @@ func TestIgnoredHangUpStaysIgnored(t *testing.T) {
 		})
 	}
 }
+
+// Who leaves an action of which nothing was seen is not told that it goes on.
+func TestSignalClaimsNothingOfAnUnknownAction(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, setup{})
+	h := d.newHome()
+	p := h.start("action", "events", d.url, "act_mistyped", "--follow", "--include-chunks")
+	h.poll("the state", func() bool { return strings.Contains(p.stderr.String(), "action unknown") })
+	p.signal(syscall.SIGINT)
+	got := p.wait()
+	wantCode(t, got, 130)
+	if !strings.Contains(got.stderr, "nothing of the action") || strings.Contains(got.stderr, "goes on") {
+		t.Errorf("what it says of the action: %s", got)
+	}
+}
