@@ -235,6 +235,26 @@ func TestInterruptWhileNobodyReads(t *testing.T) {
 	}
 }
 
+// A signal that comes once the action is settled finds nothing left to detach
+// from: what is lost is the answer, and nobody may take that for success.
+func TestInterruptWhileNobodyTakesTheAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, setup{})
+	h := d.newHome()
+	_, full := fullPipe(t)
+	c := h.command("aipctl", "action", "call", d.url, "cap:hermes_agent:chat-stop:chat_stream", "--action-id", "act_answer", "--prompt", "x", "-o", "json")
+	c.Stdout = full
+	p := h.launch(c)
+	h.awaitRecord("settled", "act_answer")
+	p.signal(syscall.SIGINT)
+	left := p.wait()
+	wantCode(t, left, 15)
+	records := recordsOf(t, left.stderr)
+	if o := records[len(records)-1]; o.Type != "outcome" || o.Verdict != "accepted" || o.ExitCode != 15 {
+		t.Errorf("stderr ends in %+v", o)
+	}
+}
+
 // A full disk below stdout changes nothing about the action.
 func TestStdoutThatTakesNothing(t *testing.T) {
 	t.Parallel()

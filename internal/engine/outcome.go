@@ -149,7 +149,7 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 		o.Verdict, o.ExitCode = fault.Incomplete.String(), fault.Incomplete.Code()
 		o.Reason = "there are warnings, and --fail-on-warning was given"
 	}
-	if r.stdout != nil && signalOf(ctx) == 0 {
+	if r.stdout != nil && !left(o) {
 		o.ExitCode = fault.ClassOf(r.stdout).Code()
 		if fault.ClassOf(r.stdout) == fault.Output {
 			o.Reason = strings.TrimSuffix("stdout could not be written in full; "+o.Reason, "; ")
@@ -171,7 +171,7 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	}
 	if err := r.cfg.Sink.Outcome(o); err != nil && r.stdout == nil {
 		r.stdout = err
-		if signalOf(ctx) == 0 {
+		if !left(o) {
 			o.ExitCode = fault.ClassOf(err).Code()
 		}
 	}
@@ -180,6 +180,10 @@ func (r *run) finish(ctx context.Context, o *verdict.Outcome, f *finishing) *ver
 	}
 	return o
 }
+
+// left reports whether a signal ended the watching of a run. It stays so where
+// stdout is lost too; a run that had settled by then has lost its answer.
+func left(o *verdict.Outcome) bool { return o.ExitCode >= fault.HangUp.Code() }
 
 // describe copies what the result says of itself.
 func (r *run) describe(o *verdict.Outcome, res *aip.ActionResult) {

@@ -170,7 +170,7 @@ func (s *heldSink) Outcome(*verdict.Outcome) error { return nil }
 
 // release shows the outcome of the last try.
 func (s *heldSink) release(ctx context.Context, o *verdict.Outcome) *verdict.Outcome {
-	if err := s.Sink.Outcome(o); err != nil && signalOf(ctx) == 0 {
+	if err := s.Sink.Outcome(o); err != nil && !left(o) {
 		o.ExitCode = fault.ClassOf(err).Code()
 	}
 	return o
