@@ -3,6 +3,8 @@ package e2estored_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -226,6 +228,31 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("exit code %d, posted %+v, recorded %d", s.code, never.decisions, len(w.state("decision")))
 		}
 	})
+}
+
+// Runs at one time record a decision each, and the daemon takes one of them. Any
+// of them that it took was taken, whichever stands last in the state file.
+func TestDecisionThatOneOfSeveralRunsMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	taken := "dec_" + strings.Repeat("1", 32)
+	var content strings.Builder
+	for i, id := range []string{taken, "dec_" + strings.Repeat("2", 32)} {
+		fmt.Fprintf(&content, `{"v":1,"id":"%032d","type":"decision","at":"2030-01-15T12:00:0%dZ","action_id":"act_a","decision":{"approval_id":"appr_a","decision_id":%q,"decision":"approve","approver":"human:dana"}}`+"\n", i, i, id)
+	}
+	file := filepath.Join(t.TempDir(), "state.jsonl")
+	if err := os.WriteFile(file, []byte(content.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.env["AIPCTL_STATE"] = file
+	d := serveScript(t, &script{view: shows(request{status: "approved", decision: `{"decision":"approved","decision_id":"` + taken + `","approver":{"id":"human:dana","kind":"human"}}`, result: deleted})})
+	s := w.run("approval", "approve", d.URL, "appr_a", "--as", "human:dana", "--yes", "-o", "json")
+	if s.code != 0 || d.decided() != 0 {
+		t.Fatalf("exit code %d, %d posts; stderr:\n%s", s.code, d.decided(), s.stderr)
+	}
+	if got := document[decided](t, s); got.Known != "earlier" || got.DecisionID != taken {
+		t.Errorf("%+v", got)
+	}
 }
 
 // says checks what stderr says.

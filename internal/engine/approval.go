@@ -175,8 +175,12 @@ func (d *decider) prepare(v *aip.ApprovalView) {
 	d.action, d.known = d.plan.View.Approval(d.plan.ApprovalID)
 	if d.action != nil {
 		for _, x := range d.action.Decisions {
-			if x.ApprovalID == d.plan.ApprovalID && x.Decision == decisionWords[d.plan.Decision] && x.Approver == d.as.ID {
-				d.id, d.before = x.DecisionID, true
+			if x.ApprovalID != d.plan.ApprovalID || x.Decision != decisionWords[d.plan.Decision] || x.Approver != d.as.ID {
+				continue
+			}
+			d.id, d.before = x.DecisionID, true
+			if v.Decision != nil && v.Decision.DecisionID == x.DecisionID {
+				break // runs at one time record an id each, and the daemon takes one of them
 			}
 		}
 	}
