@@ -122,16 +122,17 @@ func age(d time.Duration) string {
 
 // completeResponse offers ids of stored responses for [URL] RESPONSE_ID.
 func (r *run) completeResponse(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return r.idsOf(cmd, args, word, func(a *state.Action) []string { return a.ResponseIDs })
+	return r.idsOf(cmd, args, word, identity.ParseResponseID, func(a *state.Action) []string { return a.ResponseIDs })
 }
 
 // completeApproval offers ids of approvals for [URL] APPROVAL.
 func (r *run) completeApproval(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return r.idsOf(cmd, args, word, func(a *state.Action) []string { return a.ApprovalIDs })
+	return r.idsOf(cmd, args, word, identity.ParseApprovalID, func(a *state.Action) []string { return a.ApprovalIDs })
 }
 
-// idsOf offers ids that actions have, each once.
-func (r *run) idsOf(cmd *cobra.Command, args []string, word string, ids func(*state.Action) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// idsOf offers ids that actions have, each once. A state file holds what daemons
+// said: what the command would refuse, or take for a flag, is not offered.
+func (r *run) idsOf(cmd *cobra.Command, args []string, word string, parse func(string) error, ids func(*state.Action) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if _, rest := takeURL(args); len(rest) > 0 {
 		return nil, offered
 	}
@@ -139,7 +140,7 @@ func (r *run) idsOf(cmd *cobra.Command, args []string, word string, ids func(*st
 	var out []cobra.Completion
 	for _, a := range r.outline(cmd) {
 		for _, id := range ids(a) {
-			if len(out) < mostOffered && !seen[id] && strings.HasPrefix(id, word) && identity.MadeOf(id, 512, "._-") {
+			if len(out) < mostOffered && !seen[id] && strings.HasPrefix(id, word) && parse(id) == nil && id[0] != '-' {
 				out = append(out, cobra.CompletionWithDesc(id, r.about(a)))
 			}
 			seen[id] = true

@@ -125,8 +125,11 @@ func TestIDsAreCompletedFromTheStateFile(t *testing.T) {
 	d.offers("", "action", "call", "chat", "")
 
 	d.record(0, state.Record{Type: state.TypeApproval, ActionID: "act_b1", Approval: &state.Approval{ApprovalID: "appr_1"}})
+	// What a daemon made up is no flag, and nothing that the command would refuse.
+	d.record(0, state.Record{Type: state.TypeApproval, ActionID: "act_b1", Approval: &state.Approval{ApprovalID: "--yes"}}, responseOf("act_b1", "--yes"), responseOf("act_b1", "resp_$(id)"))
 	d.offers("appr_1", "approval", "get", "")
 	d.offers("appr_1", "approval", "deny", "ap")
+	d.offers("resp_2 resp_1", "response", "get", "")
 	d.offers("pending approved denied expired revoked", "approval", "list", "--status", "")
 	d.offers("chat_stream chat", "capability", "describe", "--endpoint", "lab", "chat")
 
@@ -302,4 +305,11 @@ func TestContextsAreCompleted(t *testing.T) {
 	d.offers("lab north", "context", "use", "")
 	d.offers("lab north", "action", "status", "--context", "")
 	d.offers("", "context", "use", "lab", "")
+
+	if err := os.WriteFile(filepath.Join(d.dir, "config.toml"), []byte("[contexts.lab]\nurl = \"\\u001b]0;x\\u0007\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := d.complete("context", "use", ""); !slices.Equal(got, []string{`lab	\x1b]0;x\x07`}) {
+		t.Errorf("got %q", got)
+	}
 }

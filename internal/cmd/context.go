@@ -496,7 +496,7 @@ func (r *run) completeContext(_ *cobra.Command, args []string, _ string) ([]cobr
 	var out []cobra.Completion
 	for _, name := range all.Names() {
 		c, _ := all.Get(name)
-		out = append(out, cobra.CompletionWithDesc(name, c.URL))
+		out = append(out, cobra.CompletionWithDesc(name, sanitize.LineMax(c.URL, 120).String()))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
