@@ -184,7 +184,7 @@ func (r *run) listCapabilities(ctx context.Context, raw, endpoint string) error 
 	defer d.client.Close()
 	l, err := contract.List(ctx, d.client)
 	if err != nil {
-		return err
+		return endedBy(ctx, err)
 	}
 	warned, err := r.sayMissed(out, l)
 	if err != nil {
@@ -275,7 +275,7 @@ func (r *run) describeCapability(ctx context.Context, raw, name, endpoint string
 	}
 	l, err := contract.Find(ctx, d.client, wanted.ID)
 	if err != nil {
-		return r.nearestCapability(ctx, d, wanted.ID, err)
+		return endedBy(ctx, r.nearestCapability(ctx, d, wanted.ID, err))
 	}
 	warned, err := r.sayMissed(out, l)
 	if err != nil {
@@ -286,6 +286,15 @@ func (r *run) describeCapability(ctx context.Context, raw, name, endpoint string
 		return out.Record(capabilityDetail{newCapabilityRecord(l, c), warned})
 	}
 	return showContract(out, l, c)
+}
+
+// endedBy is the signal where one ended a reading, and nothing is known of the
+// daemon; else err.
+func endedBy(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // nearestCapability names what may have been meant, when a daemon does not know

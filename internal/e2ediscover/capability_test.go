@@ -1,6 +1,7 @@
 package e2ediscover_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aipctl/aipctl/internal/fault"
 )
 
 // TestADeletionIsDescribedOnOneScreen: what it does and demands can be read
@@ -249,5 +252,22 @@ func TestHostileWordsOfADaemonStayWords(t *testing.T) {
 	doc := w.run("capability", "describe", "cap:any:thing", "-o", "json")
 	if err := json.Unmarshal([]byte(doc.stdout), &rec); err != nil || rec.Capability.Description != "DESCRIPTION\x1b]52;c;AAAA\a\u009b31m\r\n\u202e" {
 		t.Errorf("%v %q", err, rec.Capability.Description)
+	}
+}
+
+// TestASignalIsNoAnswerOfADaemon: who leaves a reading that hangs learns nothing
+// about the daemon, and is told nothing.
+func TestASignalIsNoAnswerOfADaemon(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"list"}, {"describe", "cap:hermes_agent:demo:chat_stream"}} {
+		ctx, leave := context.WithCancelCause(t.Context())
+		f := newFront(t, func(_ http.ResponseWriter, r *http.Request) {
+			leave(fault.New(fault.Interrupt, "signal", "interrupt received"))
+			<-r.Context().Done()
+		}, hangs)
+		got := newWorld(t, f.url).runContext(ctx, append([]string{"capability"}, args...)...)
+		if got.code != 130 || got.stderr != "aipctl: interrupt received\n" {
+			t.Errorf("%q: %d %s", args, got.code, got.stderr)
+		}
 	}
 }

@@ -46,6 +46,11 @@ func (w *world) run(args ...string) shot {
 	w.t.Helper()
 	ctx, stop := context.WithTimeout(w.t.Context(), patience)
 	defer stop()
+	return w.runContext(ctx, args...)
+}
+
+func (w *world) runContext(ctx context.Context, args ...string) shot {
+	w.t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := cmd.App{
 		Version: cmd.Version{Version: "0.0.0-test"}, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
