@@ -142,9 +142,9 @@ func TestDriftOfTheDocsIsSeen(t *testing.T) {
 	}
 	file := func(name string) string { return filepath.Join(docs, filepath.FromSlash(name)) }
 	for what, spoil := range map[string]func() error{
-		"docs/top.md does not say":            func() error { return os.WriteFile(file("top.md"), []byte("other"), 0o600) },
-		"docs/man/a.1 is missing":             func() error { return os.Remove(file("man/a.1")) },
-		"docs/reference/b.md belongs to noth": func() error { return os.WriteFile(file("reference/b.md"), nil, 0o600) },
+		"docs/top.md does not say":          func() error { return os.WriteFile(file("top.md"), []byte("other"), 0o600) },
+		"docs/man/a.1 is missing":           func() error { return os.Remove(file("man/a.1")) },
+		"docs/reference/b.md belongs to no": func() error { return os.WriteFile(file("reference/b.md"), nil, 0o600) },
 	} {
 		if err := spoil(); err != nil {
 			t.Fatal(err)

@@ -32,13 +32,12 @@ func content(t testing.TB, f *File) string {
 	return string(b)
 }
 
-func wantFault(t *testing.T, err error, class fault.Class, code string) *fault.Error {
+func wantFault(t *testing.T, err error, class fault.Class, code string) {
 	t.Helper()
 	e := fault.As(err)
 	if e == nil || e.Class != class || e.Code != code || e.Hint == "" {
 		t.Fatalf("got %v (%+v), want %s of class %s with a hint", err, e, code, class)
 	}
-	return e
 }
 
 const good = "version = 1\ncurrent = \"lab\"\n\n[contexts.lab]\nurl = \"http://127.0.0.1:1\"\ntoken_file = \"token\"\n"
@@ -72,7 +71,8 @@ func TestLoad(t *testing.T) {
 			f := fileWith(t, tt.content)
 			c, err := f.Load()
 			if tt.code != "" {
-				e := wantFault(t, err, fault.Usage, tt.code)
+				wantFault(t, err, fault.Usage, tt.code)
+				e := fault.As(err)
 				if !strings.Contains(e.Message, tt.message) || !strings.Contains(e.Message, f.path) {
 					t.Errorf("message %q", e.Message)
 				}

@@ -52,7 +52,8 @@ func TestOnlyTheOwnerMayHaveWrittenIt(t *testing.T) {
 			t.Errorf("mode %04o: %v", mode, err)
 		}
 		if err != nil {
-			e := wantFault(t, err, fault.Usage, "config.too_open")
+			wantFault(t, err, fault.Usage, "config.too_open")
+			e := fault.As(err)
 			if e.Hint != "chmod go-w "+f.path {
 				t.Errorf("hint %q", e.Hint)
 			}
@@ -66,7 +67,8 @@ func TestOnlyTheOwnerMayHaveWrittenIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := f.Load()
-	if e := wantFault(t, err, fault.Usage, "config.too_open"); !strings.Contains(e.Message, "belongs to user 12345") {
+	wantFault(t, err, fault.Usage, "config.too_open")
+	if e := fault.As(err); !strings.Contains(e.Message, "belongs to user 12345") {
 		t.Errorf("message %q", e.Message)
 	}
 }

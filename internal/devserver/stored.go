@@ -54,7 +54,7 @@ func (s *Server) storedObject(r *run) outcome {
 	sc, p := r.scenario, s.provider(r.scenario.Name)
 	id, _ := stringValue(members(r.action.Input)[sc.contract().pathID])
 	var out json.RawMessage
-	status := http.StatusOK
+	var status int
 	if sc.Operation == "response_get" {
 		out, status = p.get(id)
 	} else if status = p.remove(id); status == http.StatusOK {

@@ -455,7 +455,7 @@ func (sc scene) look(t *testing.T, h aiptest.HostileText, name string) {
 	}
 	for field, places := range sc.fields {
 		for _, place := range strings.Fields(places) {
-			ok := true
+			var ok bool
 			switch {
 			case place == "out" && l.place == "text":
 				ok = visible(s.stdout, field, h)

@@ -128,8 +128,10 @@ func TestWhyNeitherAnswered(t *testing.T) {
 		"no tenant, no manifest":    {noTenant, unavailable, 4, 4, "no tenant"},
 		"everything is unavailable": {unavailable, unavailable, 3, 3, "not available now"},
 		"off, and no manifest":      {disabled, nothingThere, 3, 3, "switched off"},
-		"a redirect":                {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example/", 302) }, nothingThere, 3, 3, "redirects to https://elsewhere.example, which is not followed"},
-		"half an answer":            {answers(200, "application/json", `{"capabilities":[`), nothingThere, 3, 3, "was cut"},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+		}, nothingThere, 3, 3, "redirects to https://elsewhere.example, which is not followed"},
+		"half an answer": {answers(200, "application/json", `{"capabilities":[`), nothingThere, 3, 3, "was cut"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, newFront(t, c.catalogue, c.manifest).url)

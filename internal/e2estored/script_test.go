@@ -63,29 +63,15 @@ type script struct {
 	decisions []decision
 	views     int
 	payloads  int
-	results   map[string]string // stored results by action id
 }
 
 func serveScript(t testing.TB, s *script) *script {
 	t.Helper()
-	s.results = map[string]string{}
 	s.URL = serve(t, s)
 	return s
 }
 
 // store keeps the result of an action, which ends it.
-func (s *script) store(id, result string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.results[id] = result
-}
-
-func (s *script) stored(id string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.results[id]
-}
-
 // submitted and decided are how many of either were posted.
 func (s *script) submitted() int {
 	s.mu.Lock()
@@ -117,19 +103,13 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		s.say(w, s.view(n))
 	case rest == "events" && r.URL.Query().Get("follow") == "true":
-		s.follow(w, r, id)
+		s.follow(w, r)
 	case rest == "events":
-		s.say(w, answer{0, fmt.Sprintf(`{"action_events":{"action_id":%q,"events":[%s],"cursor":"aev_cursor_0_none","terminal":%t}}`, id, s.events, s.stored(id) != "")})
-	case rest == "result" && s.stored(id) != "":
-		s.say(w, answer{0, `{"action_result":` + s.stored(id) + `}`})
+		s.say(w, answer{0, fmt.Sprintf(`{"action_events":{"action_id":%q,"events":[%s],"cursor":"aev_cursor_0_none","terminal":false}}`, id, s.events)})
 	case rest == "result":
 		s.say(w, refusal(400, "action.not_found", "permanent", false, ""))
 	default:
-		state := "unknown"
-		if s.stored(id) != "" {
-			state = "completed"
-		}
-		s.say(w, answer{0, fmt.Sprintf(`{"action_status":{"action_id":%q,"state":%q}}`, id, state)})
+		s.say(w, answer{0, fmt.Sprintf(`{"action_status":{"action_id":%q,"state":"unknown"}}`, id)})
 	}
 }
 
@@ -161,19 +141,13 @@ func (s *script) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow stands open until the action has a result.
-func (s *script) follow(w http.ResponseWriter, r *http.Request, id string) {
+// follow stands open, for no result is stored: what there is to know comes in
+// the answers.
+func (*script) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
-	for s.stored(id) == "" {
-		select {
-		case <-r.Context().Done():
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	fmt.Fprintf(w, "event: aip.stream.terminal\ndata: {\"terminal\":true,\"action_id\":%q}\nid: aev_cursor_1_none\n\n", id)
+	<-r.Context().Done()
 }
 
 func (*script) say(w http.ResponseWriter, a answer) {
