@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // answer is what a scripted daemon says to one request. Without a body it
@@ -71,7 +70,6 @@ func serveScript(t testing.TB, s *script) *script {
 	return s
 }
 
-// store keeps the result of an action, which ends it.
 // submitted and decided are how many of either were posted.
 func (s *script) submitted() int {
 	s.mu.Lock()
