@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aiptest"
+	"github.com/aipctl/aipctl/internal/devserver"
 	"github.com/creack/pty"
 )
 
@@ -143,65 +144,98 @@ func (s *session) line(line string, code int, interrupt func(screen string) bool
 	return shown
 }
 
-// notRun are the lines of the README that are no part of the session: those that
-// run the Go tool, and one that ends only with a signal.
-var notRun = regexp.MustCompile(`^(go (run|test|install) |aipctl dev serve$)`)
+// ended says which lines of the docs end otherwise than with 0 when they are
+// typed here, by how they begin.
+var ended = map[string]int{
+	"aipctl cancel ":          12, // the action has ended long ago
+	"aipctl response delete ": 8,  // somebody else has to approve
+}
 
-// TestReadmeRuns types the code of the README line by line, with a daemon, an
-// endpoint and an action that exist in the place of those that the README makes
+// notTyped are the lines that no test can type: what ends only with a signal, and
+// what the reader has to complete.
+var notTyped = regexp.MustCompile(`^aipctl dev serve|…| NAME$`)
+
+// TestDocsRun types the code of the README and of the docs line by line, with a
+// daemon, an endpoint and ids that exist in the place of those that the docs make
 // up. Whatever is added there has to run, or to be left out above.
-func TestReadmeRuns(t *testing.T) {
+func TestDocsRun(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(aiptest.ModuleRoot(t), "README.md"))
+	for file, least := range map[string]int{
+		"README.md": 9, "docs/contexts.md": 2, "docs/dev-daemon.md": 2, "docs/state-file.md": 3, "docs/stored-responses.md": 6,
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			if ran := typed(t, file); ran < least {
+				t.Errorf("only %d lines were typed, want at least %d", ran, least)
+			}
+		})
+	}
+}
+
+// typed types the lines of one file, and says how many there were.
+func typed(t *testing.T, file string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(aiptest.ModuleRoot(t), filepath.FromSlash(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDaemon(t, setup{})
+	const approver = "appr0ver-t0ken-0123456789abcdef"
+	d := newDaemon(t, setup{Options: devserver.Options{ApproverToken: approver}})
 	h := d.newcomer()
 	for name, content := range map[string]string{
-		"aip-token": token, ".config/aip-token": token, "request.json": `{"prompt":"Summarise the notes","session_id":"notes"}`,
+		"aip-token": token, ".config/aip-token": token, "approver-token": approver, "request.json": `{"prompt":"Summarise the notes","session_id":"notes"}`,
+		"ci-job-17.jsonl": "", "ci-job-18.jsonl": "",
 	} {
 		path := filepath.Join(h.dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	existing := []string{"https://aipd.example.net", d.url, ":lab:", ":chat-stop:", "--endpoint north", "--endpoint chat-stop"}
-	var id string
+	if !strings.Contains(string(text), "aipctl context set ") {
+		// What the text takes for granted: a daemon, and an endpoint with responses.
+		wantCode(t, h.shell("aipctl context set before --url "+d.url+" --token-file ~/aip-token --endpoint stored"), 0)
+	}
+	exists := []string{
+		"https://aipd.example.net", d.url, ":lab:", ":chat-stop:", "--endpoint north", "--endpoint chat-stop",
+		"resp_0123456789abcdef0123456789ab", "resp_d5929edc267a48ee8842263452ec",
+		"KIND:ID", devserver.Approver().ID, "--token-file FILE", "--token-file ~/approver-token", "--reason TEXT", "--reason checked --yes",
+	}
+	ids := map[string]string{"act_…": "", "act_0198c0ffee": "", "appr_0198c0ffee": ""}
 	exports, ran := "", 0
-	for line := range strings.Lines(string(readme)) {
+	for line := range strings.Lines(string(text)) {
 		line, isCode := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if strings.HasPrefix(line, "A context keeps") {
+			exports = "" // for a context stands in the place of both
+		}
+		for made, id := range ids {
+			if id != "" {
+				line = strings.ReplaceAll(line, made, id)
+			}
+		}
+		line = strings.NewReplacer(exists...).Replace(line)
 		switch {
 		case !isCode:
-			if strings.HasPrefix(line, "A context keeps") {
-				exports = "" // for a context stands in the place of both
-			}
-			continue
-		case line == "", strings.HasPrefix(line, "#"), notRun.MatchString(line):
-			continue
-		}
-		if id == "" && strings.Contains(line, "act_…") {
-			t.Fatalf("%s: no action has been called before", line)
-		}
-		line = strings.NewReplacer(append(existing, "act_…", id)...).Replace(line)
-		if strings.HasPrefix(line, "export ") {
+		case strings.HasPrefix(line, "export "):
 			exports += line + "\n"
-			continue
-		}
-		want := 0
-		if strings.HasPrefix(line, "aipctl cancel ") {
-			want = 12 // it has ended long ago
-		}
-		got := h.shell(exports + line)
-		ran++
-		if got.code != want {
-			t.Errorf("%s: want exit code %d, got %s", line, want, got)
-		}
-		if found := regexp.MustCompile(`act_[0-9a-f]{32}`).FindString(got.stderr); id == "" {
-			id = found
+		case strings.HasPrefix(line, "aipctl ") && !notTyped.MatchString(line), strings.HasPrefix(line, "cat "):
+			want := 0
+			for begin, code := range ended {
+				if strings.HasPrefix(line, begin) {
+					want = code
+				}
+			}
+			got := h.shell(exports + line)
+			ran++
+			if got.code != want {
+				t.Errorf("%s: want exit code %d, got %s", line, want, got)
+			}
+			for made := range ids {
+				kind, _, _ := strings.Cut(made, "_")
+				if found := regexp.MustCompile(kind + `_[0-9a-f]{32}`).FindString(got.stderr); found != "" {
+					ids[made] = found
+				}
+			}
 		}
 	}
-	if ran < 9 {
-		t.Errorf("only %d lines of the README were run", ran)
-	}
+	return ran
 }
