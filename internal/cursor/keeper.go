@@ -81,8 +81,8 @@ func NewKeeper(b Binding, store Store, opts ...Option) *Keeper {
 // Move says that everything up to the cursor has been written out, and what
 // the last chunk sequence written is, nil where there is none or none new. It
 // saves at once, or leaves that to a later call when the last save is less than
-// 250 ms ago or the context has ended; [Keeper.Flush] has to be called at the
-// end. A cursor that is not further than the latest is ignored.
+// 250 ms ago or the context has ended, before the save or during it;
+// [Keeper.Flush] has to be called at the end. A cursor that is not further than the latest is ignored.
 //
 // An error is returned for the first of a row of failed saves only; the caller
 // warns and goes on, and [Keeper.Err] remembers it. After a failure Move tries
@@ -98,7 +98,13 @@ func (k *Keeper) Move(ctx context.Context, cursor string, lastWritten *uint64) e
 	if !k.dirty || k.tried && time.Since(k.lastTry) < wait || ctx.Err() != nil {
 		return nil
 	}
-	return k.save(ctx)
+	err, reported := k.err, k.reported
+	told := k.save(ctx)
+	if k.err != nil && ctx.Err() != nil {
+		k.err, k.reported = err, reported // it was cut short, which is no trouble with the file
+		return nil
+	}
+	return told
 }
 
 // Flush saves the latest cursor if that has not been done, whatever the time
