@@ -104,7 +104,8 @@ var differs = []struct {
 // for, and returns all that the terminal shows of it.
 func (s *session) line(line string, code int, interrupt func(screen string) bool) string {
 	s.t.Helper()
-	c := exec.Command("sh", "-c", "exec "+line)
+	// With noflsh, Ctrl-C does not throw away what is on its way to the screen.
+	c := exec.Command("sh", "-c", "stty noflsh; exec "+line)
 	c.Dir, c.Env = s.dir, s.env
 	f, err := pty.StartWithSize(c, &pty.Winsize{Rows: 40, Cols: 100})
 	if err != nil {

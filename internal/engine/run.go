@@ -342,12 +342,19 @@ func (r *run) show(err error) error {
 	return err
 }
 
-// append writes records; failing to is a warning once the submit has left.
+// append writes records; failing to is a warning once the submit has left. What
+// a signal cuts short is written after it.
 func (r *run) append(ctx context.Context, durable bool, recs ...state.Record) error {
 	if r.cfg.Journal == nil {
 		return nil
 	}
-	if err := r.cfg.Journal.Append(ctx, durable, recs...); err != nil {
+	err := r.cfg.Journal.Append(ctx, durable, recs...)
+	if signal := fault.As(context.Cause(ctx)); err != nil && signal != nil {
+		last, done := lastly(ctx)
+		defer done()
+		err = r.cfg.Journal.Append(last, durable, recs...)
+	}
+	if err != nil {
 		return r.stateTrouble(err)
 	}
 	return nil

@@ -160,6 +160,9 @@ func (w *wait) loop() ending {
 				w.quiet.Reset(quietWait)
 			}
 		case rep := <-w.replyc:
+			if w.cutBySignal(rep.err) {
+				continue // the signal is handled by its own case
+			}
 			w.call.reply = &rep
 			if end := w.replied(); end != going {
 				return end
@@ -185,6 +188,12 @@ func (w *wait) loop() ending {
 			return atWaitsEnd
 		}
 	}
+}
+
+// cutBySignal tells that the submit has no answer because a signal ended this
+// run, which says nothing of the way to the daemon.
+func (w *wait) cutBySignal(err error) bool {
+	return err != nil && w.ctx.Err() != nil && !w.plan.CancelOnInterrupt && errors.Is(err, context.Cause(w.ctx))
 }
 
 // leaving tells, once the bound was moved for it, that the request has left.
