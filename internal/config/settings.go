@@ -88,7 +88,7 @@ func Resolve(g Given, load func() (*Contexts, error)) (Settings, error) {
 	s.Endpoint = First(s.Endpoint, Value{c.Endpoint, from})
 	if c.URL != "" && !sameOrigin(c.URL, s.URL.Text) {
 		if c.TokenFile != "" && s.TokenFile == (Value{}) {
-			s.Warnings = append(s.Warnings, "the token file of context "+c.Name+" is not used: it is for "+c.URL+", and "+s.URL.From+" names another daemon; --token-file names a file for any daemon")
+			s.Warnings = append(s.Warnings, "the token file of context "+c.Name+" is not used: it is for "+ShownURL(c.URL)+", and "+s.URL.From+" names another daemon; --token-file names a file for any daemon")
 		}
 		return s, nil
 	}
@@ -139,4 +139,24 @@ func sameOrigin(a, b string) bool {
 func port(u *url.URL) string {
 	known := map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
 	return cmp.Or(u.Port(), known)
+}
+
+// ShownURL is a URL as it may be shown. Credentials, a query and a fragment,
+// where tokens are put by mistake, are left out; no daemon's URL has any.
+func ShownURL(raw string) string {
+	if u, err := url.Parse(raw); err != nil || u.User != nil || u.Opaque != "" {
+		if i := strings.LastIndexByte(raw, '@'); i >= 0 {
+			scheme, _, ok := strings.Cut(raw[:i], "://")
+			if ok {
+				scheme += "://"
+			} else {
+				scheme = ""
+			}
+			raw = scheme + "…@" + raw[i+1:]
+		}
+	}
+	if i := strings.IndexAny(raw, "?#"); i >= 0 {
+		raw = raw[:i+1] + "…"
+	}
+	return raw
 }

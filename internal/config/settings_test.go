@@ -136,3 +136,24 @@ func TestResolveNeedsTheContext(t *testing.T) {
 		})
 	}
 }
+
+func TestShownURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                                    "",
+		"https://aipd.example.net":            "https://aipd.example.net",
+		"https://aipd.example.net/a@b":        "https://aipd.example.net/a@b",
+		"http://[::1]:8700/p":                 "http://[::1]:8700/p",
+		"https://user:secret@aipd.example/p":  "https://…@aipd.example/p",
+		"https://secret@aipd.example":         "https://…@aipd.example",
+		"https://user:se/cr@et@aipd.example":  "https://…@aipd.example",
+		"https://user:%zz@aipd.example":       "https://…@aipd.example",
+		"user:secret@aipd.example":            "…@aipd.example",
+		"https://aipd.example?token=secret":   "https://aipd.example?…",
+		"https://aipd.example/p#secret":       "https://aipd.example/p#…",
+		"https://u:p@aipd.example/?t=a@b.net": "https://…@b.net",
+	} {
+		if got := ShownURL(raw); got != want {
+			t.Errorf("ShownURL(%q) = %q, want %q", raw, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -132,5 +133,29 @@ func TestHostileWordsDriveNoTerminal(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A caller that was killed before its answer knows the intent and nothing more.
+// The events of the action tell which approval it waits for.
+func TestApprovalWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	d, w := governed(t, devserver.Options{})
+	asked := document[outcome](t, w.remove(d.URL, devserver.SeededResponses()["completed"], "--endpoint", "delete"))
+	content, err := os.ReadFile(w.env["AIPCTL_STATE"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	intent, _, _ := strings.Cut(string(content), "\n")
+	if err := os.WriteFile(w.env["AIPCTL_STATE"], []byte(intent+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := w.run("action", "result", d.URL, asked.ActionID, "-o", "json")
+	o, approvals := document[outcome](t, s), w.state("approval")
+	if s.code != 8 || o.ApprovalID != asked.ApprovalID || len(o.Approve) < 5 || o.Approve[4] != asked.ApprovalID {
+		t.Errorf("exit code %d, approval %q, approver's command %q; want %q", s.code, o.ApprovalID, o.Approve, asked.ApprovalID)
+	}
+	if len(approvals) != 1 || approvals[0].Approval.ApprovalID != asked.ApprovalID {
+		t.Errorf("recorded: %+v", approvals)
 	}
 }

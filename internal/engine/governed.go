@@ -11,6 +11,7 @@ import (
 	"github.com/aipctl/aipctl/internal/record"
 	"github.com/aipctl/aipctl/internal/state"
 	"github.com/aipctl/aipctl/internal/verdict"
+	"github.com/go-json-experiment/json"
 )
 
 func approvalID(res *aip.ActionResult) string {
@@ -24,7 +25,7 @@ func approvalID(res *aip.ActionResult) string {
 }
 
 // approvalAsked records and shows the approval that an answer says the action
-// waits for. The durable view will not give its id back.
+// waits for. The status of the action will not give its id back.
 func (r *run) approvalAsked(ctx context.Context, res *aip.ActionResult) {
 	id := approvalID(res)
 	if id == "" {
@@ -44,8 +45,24 @@ func (r *run) approvalAsked(ctx context.Context, res *aip.ActionResult) {
 	_ = r.show(r.cfg.Sink.State(record.State{Head: record.NewHead(record.TypeState), State: record.StateApproval, Approval: shown}))
 }
 
+// approvalEvent keeps the id of the approval that an event asks for: it is all
+// there is where the answer was lost.
+func (r *run) approvalEvent(e aip.Event) {
+	if e.Kind != "aip.approval.requested" || e.ActionID != "" && e.ActionID != r.id {
+		return
+	}
+	var id string
+	if json.Unmarshal(aip.Member(e.Data, "approval_id"), &id) == nil && identity.ParseApprovalID(id) == nil {
+		r.asking = id
+	}
+}
+
 // governed adds what an outcome says of an approval and of a deletion.
 func (r *run) governed(ctx context.Context, o *verdict.Outcome, res *aip.ActionResult) {
+	if r.approval == "" && r.asking != "" {
+		r.approval = r.asking
+		_ = r.append(ctx, true, state.Record{Type: state.TypeApproval, ActionID: r.id, Approval: &state.Approval{ApprovalID: r.approval}})
+	}
 	if o.Verdict == fault.Pending.String() && r.approval != "" {
 		o.ApprovalID = orElse(o.ApprovalID, r.approval)
 		if r.cfg.Commands != nil {

@@ -59,6 +59,7 @@ type run struct {
 	responseID  string
 	asked       string // the stored response that the action reads or deletes
 	approval    string // the approval that the action waits or waited for
+	asking      string // the approval that an event of the action asked for
 	reason      bool   // the policy of that approval wants a reason
 
 	// amend adds to the outcome what only the command knows, before it is
@@ -158,6 +159,7 @@ func (r *run) item(ctx context.Context, it follow.Item) error {
 	case follow.Event:
 		r.fresh()
 		e := x.Event
+		r.approvalEvent(e)
 		return r.show(r.cfg.Sink.Event(record.Event{Head: record.NewHead(record.TypeEvent), ID: e.ID, Kind: e.Kind, OccurredAt: e.OccurredAt, Data: e.Data}))
 	case follow.Cursor:
 		if r.stdout != nil {
