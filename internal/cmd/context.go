@@ -181,7 +181,7 @@ type deletedContextRecord struct {
 
 func newContextRecord(c config.Context, all *config.Contexts) contextRecord {
 	return contextRecord{
-		Head: record.NewHead("context"), Name: c.Name, Current: c.Name == all.Current, URL: c.URL, TokenFile: c.TokenFile,
+		Head: record.NewHead("context"), Name: c.Name, Current: c.Name == all.Current, URL: config.ShownURL(c.URL), TokenFile: c.TokenFile,
 		Endpoint: c.Endpoint, CAFile: c.CAFile, Principal: c.Principal, Tenant: c.Tenant,
 	}
 }
@@ -244,7 +244,7 @@ func (r *run) noteBeaten(out *render.Renderer, c contextRecord) {
 		out.Note(sanitize.Format("%s names context %s, and beats the current one", sanitize.Line(envContext), sanitize.Line(name)))
 	}
 	if url := r.Env(envURL); url != "" && url != c.URL {
-		out.Note(sanitize.Format("%s is set, and beats the URL of any context: calls go to %s", sanitize.Line(envURL), sanitize.Line(url)))
+		out.Note(sanitize.Format("%s is set, and beats the URL of any context: calls go to %s", sanitize.Line(envURL), sanitize.Line(config.ShownURL(url))))
 	}
 }
 
@@ -427,7 +427,7 @@ func (r *run) showContext(name config.Value) error {
 	}
 	fields := []render.Field{{Name: sanitize.Static("name"), Value: sanitize.Line(c.Name)}}
 	for _, f := range config.Fields() {
-		fields = append(fields, render.Field{Name: sanitize.Line(strings.ReplaceAll(f, "_", " ")), Value: sanitize.LineMax(c.Field(f), 300)})
+		fields = append(fields, render.Field{Name: sanitize.Line(strings.ReplaceAll(f, "_", " ")), Value: sanitize.LineMax(shownField(c, f), 300)})
 	}
 	return out.Fields(fields...)
 }
@@ -480,7 +480,7 @@ func (r *run) deleteContext(ctx context.Context, name string) error {
 func (r *run) restoreContext(c config.Context) []string {
 	argv := []string{r.Executable, "context", "set", c.Name}
 	for _, f := range config.Fields() {
-		if v := c.Field(f); v != "" {
+		if v := shownField(c, f); v != "" {
 			argv = append(argv, "--"+strings.ReplaceAll(f, "_", "-"), v)
 		}
 	}
@@ -496,7 +496,15 @@ func (r *run) completeContext(_ *cobra.Command, args []string, _ string) ([]cobr
 	var out []cobra.Completion
 	for _, name := range all.Names() {
 		c, _ := all.Get(name)
-		out = append(out, cobra.CompletionWithDesc(name, sanitize.LineMax(c.URL, 120).String()))
+		out = append(out, cobra.CompletionWithDesc(name, sanitize.LineMax(config.ShownURL(c.URL), 120).String()))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// shownField is a field of a context as it may be shown.
+func shownField(c config.Context, name string) string {
+	if name == "url" {
+		return config.ShownURL(c.URL)
+	}
+	return c.Field(name)
 }

@@ -128,7 +128,7 @@ func (r *run) sayNamed(out *render.Renderer, s config.Settings) {
 	}
 	r.saySetting(out, "contexts", r.configPath())
 	r.saySetting(out, "context", s.Context)
-	r.saySetting(out, "url", s.URL)
+	r.saySetting(out, "url", config.Value{Text: config.ShownURL(s.URL.Text), From: s.URL.From})
 	switch {
 	case s.TokenFile.Text != "":
 		r.saySetting(out, "token file", s.TokenFile)
