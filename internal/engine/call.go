@@ -148,8 +148,13 @@ func ReadFault(err error) *fault.Error {
 		code = "daemon.answer"
 	}
 	f := fault.New(class, code, "the daemon answered %s", remote.Error()).Wrap(err)
-	if class == fault.Auth {
+	switch {
+	case class == fault.Auth:
 		return f.WithHint("check the token (--token-file or AIP_TOKEN) and its scopes")
+	case class == fault.Unavailable && !remote.AIP() && remote.Status < 500:
+		return f.WithHint("is the URL the daemon's own, with its path prefix? `aipctl doctor` looks at each part")
+	case class == fault.Unavailable:
+		return f.WithHint("try again; `aipctl doctor` looks at each part")
 	}
 	return f
 }
