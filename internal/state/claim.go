@@ -115,7 +115,7 @@ func (f *File) claimed(ctx context.Context, w *writer, actionID string, in *Inte
 	case in.Deletes() && len(rep.Damaged) > 0:
 		d := rep.Damaged[0]
 		return fault.New(fault.State, "state.damaged", "%s: line %d is damaged (%s), and it may hide a deletion of this response", f.path, d.Line, d.Why).
-			WithHint("see `aipctl state check`, or give another file with --state FILE")
+			WithHint("see `aipctl state check`; `aipctl response get` reads whether it is still there. Another file would know of no deletion at all")
 	}
 	return nil
 }

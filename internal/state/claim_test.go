@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/aipctl/aipctl/internal/fault"
@@ -115,7 +116,11 @@ func TestDamageMayHideADeletion(t *testing.T) {
 	} {
 		f := New(place(t, tc.content))
 		before := string(read(t, f.Path()))
-		wantFault(t, f.RecordIntent(t.Context(), "act_new", deletion("resp_a", "north", "k"), false), fault.State, tc.code)
+		err := f.RecordIntent(t.Context(), "act_new", deletion("resp_a", "north", "k"), false)
+		wantFault(t, err, fault.State, tc.code)
+		if hint := fault.As(err).Hint; strings.Contains(hint, "--state") {
+			t.Errorf("%s: the way on leads around the earlier deletion: %q", tc.name, hint)
+		}
 		if string(read(t, f.Path())) != before {
 			t.Errorf("%s: the file was changed", tc.name)
 		}
