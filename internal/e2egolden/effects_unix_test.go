@@ -288,6 +288,9 @@ func TestEffectCheckInterrupted(t *testing.T) {
 	if s.code != 130 || o.ExitCode != 130 {
 		t.Errorf("exit code %d, in the outcome %d; want 130\n%s", s.code, o.ExitCode, s.stderr)
 	}
+	if strings.Contains(s.stdout, "the action goes on") || !strings.Contains(s.stdout, "the action has ended") {
+		t.Errorf("an action that has ended is said to go on:\n%s", s.stdout)
+	}
 	until(t, "the end of the group", func() bool { return gone(running[0]) && gone(running[1]) })
 	for _, r := range server.Requests() {
 		if strings.HasSuffix(r.Path, "/cancel") {

@@ -384,8 +384,8 @@ func (w *wait) interrupt() ending {
 	return going
 }
 
-// interrupted ends a run whose display is gone or that a signal ended: the
-// action goes on.
+// interrupted ends a run whose display is gone or that a signal ended; the
+// action goes on, unless it had ended by then.
 func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 	class := signalOf(ctx)
 	if class == 0 {
@@ -396,6 +396,9 @@ func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 	o.Reason = "detached; the action goes on"
 	if r.sent == nil && r.lastNew.IsZero() && r.state == aip.StateUnknown {
 		o.Reason = "detached; the daemon has shown nothing of the action"
+	}
+	if r.terminal {
+		o.Reason = "detached; the action has ended, and how it ended was not judged to the end"
 	}
 	if r.cfg.Commands == nil || r.over {
 		o.Reason = "detached; how the action ends is not watched any more"
