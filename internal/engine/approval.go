@@ -111,12 +111,17 @@ type ApprovalPages interface {
 	Approvals(ctx context.Context, status, cursor string) ([]*aip.ApprovalView, string, error)
 }
 
+// mostApprovalPages is more than any list has that a person or a script reads.
+const mostApprovalPages = 1000
+
 // ListApprovals reads all pages. A list that changes meanwhile may repeat an
-// entry, which is left out, or skip one. Errors are *fault.Error.
+// entry, which is left out, or skip one. Errors are *fault.Error; one that never
+// ends is of class fault.Unavailable.
 func ListApprovals(ctx context.Context, net ApprovalPages, status string) ([]*aip.ApprovalView, error) {
 	var all []*aip.ApprovalView
 	seen := map[string]bool{}
-	for cursor := ""; ; {
+	cursor := ""
+	for range mostApprovalPages {
 		views, next, err := net.Approvals(ctx, status, cursor)
 		if err != nil {
 			return nil, readApprovalFault(ctx, err)
@@ -134,6 +139,8 @@ func ListApprovals(ctx context.Context, net ApprovalPages, status string) ([]*ai
 		}
 		cursor = next
 	}
+	return nil, fault.New(fault.Unavailable, "approval.endless", "the list of approvals has more than %d pages", mostApprovalPages).
+		WithHint("ask for fewer, as with --status pending; `aipctl doctor` looks at the daemon")
 }
 
 func readApprovalFault(ctx context.Context, err error) error {
