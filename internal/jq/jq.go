@@ -68,6 +68,10 @@ func position(expr string, e *gojq.ParseError) int {
 	return utf8.RuneCountInString(expr[:at]) + 1
 }
 
+// mostResults is more than anybody makes of one record on purpose: an expression
+// without an end, such as repeat(1), would fill the memory before it is left.
+const mostResults = 1 << 20
+
 // Apply runs the expression on one record, which is JSON, and returns its
 // results in order; none where it selects nothing. halt ends the work on this
 // record. An error is a *fault.Error of class fault.Output, or the one of ctx:
@@ -84,6 +88,9 @@ func (f *Filter) Apply(ctx context.Context, record []byte) ([]Value, error) {
 		v, more := results.Next()
 		if !more {
 			return out, nil
+		}
+		if len(out) == mostResults {
+			return nil, failed("the --jq expression makes more than %d results of a record%s", mostResults, ofType(record))
 		}
 		switch x := v.(type) {
 		case string:

@@ -158,3 +158,14 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+func TestAnExpressionWithoutEndIsLeft(t *testing.T) {
+	f, err := Compile("repeat(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Apply(t.Context(), []byte(`{"v":1,"type":"outcome"}`))
+	if e := fault.As(err); got != nil || e == nil || e.Class != fault.Output || e.Hint == "" || !strings.Contains(e.Message, "of type outcome") {
+		t.Errorf("%d results, %v", len(got), err)
+	}
+}
