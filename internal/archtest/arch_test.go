@@ -96,12 +96,13 @@ var rooms = map[string]room{
 	"internal/aiptest/faults": {},
 
 	"internal/archtest":    {},
-	"internal/e2e":         {}, // tests of whole commands against a daemon on loopback
-	"internal/e2ecrowd":    {}, // tests of crowds of processes, kills, losses and a full disk
-	"internal/e2estored":   {}, // tests of whole commands about stored responses and approvals
-	"internal/e2ediscover": {}, // tests of what is asked before a call
-	"internal/e2egolden":   {}, // tests of whole commands over every recorded stream
-	"internal/e2eproc":     {}, // tests of the program as a process
+	"internal/e2e":         {},                                   // tests of whole commands against a daemon on loopback
+	"internal/e2ecrowd":    {},                                   // tests of crowds of processes, kills, losses and a full disk
+	"internal/e2estored":   {},                                   // tests of whole commands about stored responses and approvals
+	"internal/e2ediscover": {},                                   // tests of what is asked before a call
+	"internal/e2erig":      {inside: []string{"aiptest", "cmd"}}, // runs commands for the end to end tests
+	"internal/e2egolden":   {},                                   // tests of whole commands over every recorded stream
+	"internal/e2eproc":     {},                                   // tests of the program as a process
 }
 
 // network and system are closed to a pure room: the first even through other

@@ -1,10 +1,8 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,18 +14,14 @@ import (
 
 	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/cmd"
+	"github.com/aipctl/aipctl/internal/e2erig"
 )
-
-var version = cmd.Version{Version: "0.0.0-test"}
 
 // Most of these tests wait for a daemon and not for a processor, so more of
 // them run side by side than there are processors. A -parallel on the command
 // line wins.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	aiptest.Main(m, map[string]func(){"aipctl": func() { os.Exit(cmd.Main(version)) }})
+	e2erig.Main(m, 8)
 }
 
 // patience ends a run that hangs, so that its test fails and says why. No test
@@ -65,15 +59,8 @@ func (w *world) run(args ...string) shot {
 
 func (w *world) runContext(ctx context.Context, args ...string) shot {
 	w.t.Helper()
-	var stdout, stderr bytes.Buffer
-	code := cmd.App{
-		Version: version, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
-		StdoutTTY: w.terminal, StderrTTY: w.terminal,
-		Env: func(name string) string { return w.env[name] },
-		Now: w.now, Executable: "aipctl", Width: func() int { return 200 },
-	}.Run(ctx, args)
-	aiptest.CheckOutput(w.t, args, stdout.String(), stderr.String())
-	return shot{code, stdout.String(), stderr.String()}
+	code, stdout, stderr := e2erig.Run(ctx, w.t, cmd.App{StdoutTTY: w.terminal, StderrTTY: w.terminal, Now: w.now}, w.env, args...)
+	return shot{code, stdout, stderr}
 }
 
 // follow comes back to the action of a played case.
@@ -112,21 +99,8 @@ type stateRecord struct {
 // is not there has none. A line that is no record fails the test.
 func (w *world) state(typ string) []stateRecord {
 	w.t.Helper()
-	src, err := os.ReadFile(w.env["AIPCTL_STATE"])
-	if err != nil && !os.IsNotExist(err) {
-		w.t.Fatalf("state file: %v", err)
-	}
-	var out []stateRecord
-	for line := range strings.Lines(string(src)) {
-		var r stateRecord
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			w.t.Fatalf("state file: %v in line %q", err, line)
-		}
-		if r.Type == typ {
-			out = append(out, r)
-		}
-	}
-	return out
+	all := e2erig.State[stateRecord](w.t, w.env["AIPCTL_STATE"])
+	return slices.DeleteFunc(all, func(r stateRecord) bool { return r.Type != typ })
 }
 
 // types returns the types of all records of the state file, in their order.

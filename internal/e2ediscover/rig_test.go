@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/cmd"
 	"github.com/aipctl/aipctl/internal/devserver"
+	"github.com/aipctl/aipctl/internal/e2erig"
 )
 
 // patience ends a run that hangs, so that its test fails and says why.
@@ -51,13 +50,8 @@ func (w *world) run(args ...string) shot {
 
 func (w *world) runContext(ctx context.Context, args ...string) shot {
 	w.t.Helper()
-	var stdout, stderr bytes.Buffer
-	code := cmd.App{
-		Version: cmd.Version{Version: "0.0.0-test"}, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
-		Env: func(name string) string { return w.env[name] }, Now: w.now, Executable: "aipctl",
-	}.Run(ctx, args)
-	aiptest.CheckOutput(w.t, args, stdout.String(), stderr.String())
-	return shot{code, stdout.String(), stderr.String()}
+	code, stdout, stderr := e2erig.Run(ctx, w.t, cmd.App{Now: w.now}, w.env, args...)
+	return shot{code, stdout, stderr}
 }
 
 // recorded is the state file; empty when there is none.
@@ -85,12 +79,7 @@ type front struct {
 func newFront(t testing.TB, catalogue, manifest http.HandlerFunc) *front {
 	t.Helper()
 	f := &front{catalogue: catalogue, manifest: manifest, other: map[string]http.HandlerFunc{}}
-	s := httptest.NewServer(f.before(t, devserver.Options{Poll: time.Millisecond}))
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	f.url = s.URL
+	f.url = e2erig.Serve(t, f.before(t, devserver.Options{Poll: time.Millisecond}))
 	return f
 }
 

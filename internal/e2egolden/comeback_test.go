@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/cmd"
+	"github.com/aipctl/aipctl/internal/e2erig"
 	"github.com/aipctl/aipctl/internal/fault"
 )
 
@@ -164,7 +165,7 @@ func (w *world) interrupted(enough func(stdout, stderr string) bool, args ...str
 	ended := make(chan int, 1)
 	go func() {
 		ended <- cmd.App{
-			Version: version, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+			Version: e2erig.Version, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
 			Env: func(name string) string { return w.env[name] }, Now: time.Now, Executable: "aipctl", Width: func() int { return 200 },
 		}.Run(ctx, args)
 	}()

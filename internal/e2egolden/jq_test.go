@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/aipctl/aipctl/internal/devserver"
+	"github.com/aipctl/aipctl/internal/e2erig"
 )
 
 // What scripts write: one word of one record, and an exit code.

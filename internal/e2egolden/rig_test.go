@@ -19,16 +19,12 @@ import (
 	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/cmd"
 	"github.com/aipctl/aipctl/internal/devserver"
+	"github.com/aipctl/aipctl/internal/e2erig"
 )
-
-var version = cmd.Version{Version: "0.0.0-test"}
 
 // Most of these tests wait for a daemon and not for a processor.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "6"); err != nil {
-		panic(err)
-	}
-	aiptest.Main(m, map[string]func(){"aipctl": func() { os.Exit(cmd.Main(version)) }})
+	e2erig.Main(m, 6)
 }
 
 // patience ends a run that hangs, so that its test fails and says why. No test
@@ -64,34 +60,15 @@ func (w *world) run(args ...string) shot {
 
 func (w *world) runContext(ctx context.Context, args ...string) shot {
 	w.t.Helper()
-	var stdout, stderr bytes.Buffer
-	code := cmd.App{
-		Version: version, Stdin: strings.NewReader(w.stdin), Stdout: &stdout, Stderr: &stderr,
-		StdinTTY: w.terminal, StdoutTTY: w.terminal, StderrTTY: w.terminal,
-		Env: func(name string) string { return w.env[name] },
-		Now: time.Now, Executable: "aipctl", Width: func() int { return 200 },
-	}.Run(ctx, args)
-	aiptest.CheckOutput(w.t, args, stdout.String(), stderr.String())
-	return shot{code, stdout.String(), stderr.String()}
+	code, stdout, stderr := e2erig.Run(ctx, w.t, cmd.App{Stdin: strings.NewReader(w.stdin), StdinTTY: w.terminal, StdoutTTY: w.terminal, StderrTTY: w.terminal}, w.env, args...)
+	return shot{code, stdout, stderr}
 }
 
 // state returns the records of the state file; a file that is not there has
 // none.
 func (w *world) state() []stateRecord {
 	w.t.Helper()
-	src, err := os.ReadFile(w.env["AIPCTL_STATE"])
-	if err != nil && !os.IsNotExist(err) {
-		w.t.Fatalf("state file: %v", err)
-	}
-	var out []stateRecord
-	for line := range strings.Lines(string(src)) {
-		var r stateRecord
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			w.t.Fatalf("state file: %v in line %q", err, line)
-		}
-		out = append(out, r)
-	}
-	return out
+	return e2erig.State[stateRecord](w.t, w.env["AIPCTL_STATE"])
 }
 
 // ofState returns the records of one type.
@@ -125,13 +102,8 @@ func embedded(t testing.TB, opts devserver.Options) (*devserver.Server, string) 
 		opts.Poll = 5 * time.Millisecond
 	}
 	s := devserver.New(opts)
-	hs := httptest.NewServer(s.Handler())
-	t.Cleanup(func() {
-		hs.CloseClientConnections() // a follow may still stand open
-		hs.Close()
-		s.Close()
-	})
-	return s, hs.URL
+	t.Cleanup(s.Close)
+	return s, e2erig.Serve(t, s.Handler())
 }
 
 // scenario returns a scenario of the embedded daemon.

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,16 +17,12 @@ import (
 	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/cmd"
 	"github.com/aipctl/aipctl/internal/devserver"
+	"github.com/aipctl/aipctl/internal/e2erig"
 )
-
-var version = cmd.Version{Version: "0.0.0-test"}
 
 // Most of these tests wait for a daemon and not for a processor.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "12"); err != nil {
-		panic(err)
-	}
-	aiptest.Main(m, map[string]func(){"aipctl": func() { os.Exit(cmd.Main(version)) }})
+	e2erig.Main(m, 12)
 }
 
 // patience ends a run that hangs, so that its test fails and says why. No test
@@ -65,15 +58,8 @@ func (w *world) run(args ...string) shot {
 
 func (w *world) runContext(ctx context.Context, args ...string) shot {
 	w.t.Helper()
-	var stdout, stderr bytes.Buffer
-	code := cmd.App{
-		Version: version, Stdin: strings.NewReader(w.stdin), Stdout: &stdout, Stderr: &stderr,
-		StdinTTY: w.terminal, StdoutTTY: w.terminal, StderrTTY: w.terminal,
-		Env: func(name string) string { return w.env[name] },
-		Now: w.now, Executable: "aipctl", Width: func() int { return 200 },
-	}.Run(ctx, args)
-	aiptest.CheckOutput(w.t, args, stdout.String(), stderr.String())
-	return shot{code, stdout.String(), stderr.String()}
+	code, stdout, stderr := e2erig.Run(ctx, w.t, cmd.App{Stdin: strings.NewReader(w.stdin), StdinTTY: w.terminal, StdoutTTY: w.terminal, StderrTTY: w.terminal, Now: w.now}, w.env, args...)
+	return shot{code, stdout, stderr}
 }
 
 // stateRecord is a line of the state file, as far as the tests look at it.
@@ -117,21 +103,8 @@ type stateRecord struct {
 // there has none.
 func (w *world) state(typ string) []stateRecord {
 	w.t.Helper()
-	src, err := os.ReadFile(w.env["AIPCTL_STATE"])
-	if err != nil && !os.IsNotExist(err) {
-		w.t.Fatalf("state file: %v", err)
-	}
-	var out []stateRecord
-	for line := range strings.Lines(string(src)) {
-		var r stateRecord
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			w.t.Fatalf("state file: %v in line %q", err, line)
-		}
-		if r.Type == typ {
-			out = append(out, r)
-		}
-	}
-	return out
+	all := e2erig.State[stateRecord](w.t, w.env["AIPCTL_STATE"])
+	return slices.DeleteFunc(all, func(r stateRecord) bool { return r.Type != typ })
 }
 
 // outcome is the record that ends a run, as far as the tests look at it.
@@ -282,16 +255,6 @@ func embedded(t testing.TB, opts devserver.Options) *daemon {
 	t.Helper()
 	d := &daemon{t: t}
 	d.restart(opts)
-	d.URL = serve(t, d)
+	d.URL = e2erig.Serve(t, d)
 	return d
-}
-
-// serve serves a handler on loopback until the test ends.
-func serve(t testing.TB, h http.Handler) string {
-	hs := httptest.NewServer(h)
-	t.Cleanup(func() {
-		hs.CloseClientConnections() // a follow may still stand open
-		hs.Close()
-	})
-	return hs.URL
 }

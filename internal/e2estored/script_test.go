@@ -3,6 +3,7 @@ package e2estored_test
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/aipctl/aipctl/internal/e2erig"
 	"io"
 	"net/http"
 	"strings"
@@ -66,7 +67,7 @@ type script struct {
 
 func serveScript(t testing.TB, s *script) *script {
 	t.Helper()
-	s.URL = serve(t, s)
+	s.URL = e2erig.Serve(t, s)
 	return s
 }
 
