@@ -172,7 +172,7 @@ func TestJQOnOtherCommands(t *testing.T) {
 		{"state list", ".actions[].action_id", "act_jq\n"},
 		{"state show act_jq", ".condition", "accepted\n"},
 		{"state check", ".sound", "true\n"},
-		{"version", ".version", version.Version + "\n"},
+		{"version", ".version", e2erig.Version.Version + "\n"},
 		{"demo --list", `select(.name=="demo").operation`, "chat_stream\n"},
 	} {
 		s := w.run(append(strings.Fields(tc.args), "-o", "json", "--jq", tc.expr)...)

@@ -1,13 +1,9 @@
 package e2egolden_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/cmd"
 	"github.com/aipctl/aipctl/internal/devserver"
 	"github.com/aipctl/aipctl/internal/e2erig"

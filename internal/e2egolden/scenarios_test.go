@@ -16,6 +16,7 @@ import (
 	"github.com/aipctl/aipctl/internal/aiptest"
 	"github.com/aipctl/aipctl/internal/cmd"
 	"github.com/aipctl/aipctl/internal/devserver"
+	"github.com/aipctl/aipctl/internal/e2erig"
 )
 
 // TestScenarioTable runs each row in JSON, comes back to it by its result, and
@@ -217,7 +218,7 @@ func TestCancelOfAFollowedRun(t *testing.T) {
 			}
 			var stdout bytes.Buffer
 			code := cmd.App{
-				Version: version, Stdin: strings.NewReader(tc.stdin), Stdout: &stdout, Stderr: &stderr,
+				Version: e2erig.Version, Stdin: strings.NewReader(tc.stdin), Stdout: &stdout, Stderr: &stderr,
 				StdinTTY: tc.terminal, StdoutTTY: tc.terminal, StderrTTY: tc.terminal,
 				Env: func(name string) string { return w.env[name] }, Now: time.Now, Executable: "aipctl", Width: func() int { return 200 },
 			}.Run(ctx, append([]string{"action", "cancel", url, id}, tc.flags...))
