@@ -17,6 +17,7 @@ type Screen struct {
 	rows     []screenRow
 	row, col int
 	escape   string   // what has come of an escape
+	kept     [2]int   // row and column that were saved
 	Escapes  int      // those that move or erase
 	Faults   []string // what a person would call a torn line
 }
@@ -65,7 +66,7 @@ func (s *Screen) fault(format string, args ...any) {
 func (s *Screen) put(from string, r rune) {
 	if s.escape != "" || r == '\x1b' {
 		s.escape += string(r)
-		if len(s.escape) > 2 && r >= 0x40 {
+		if n := len(s.escape); n > 2 && r >= 0x40 || n == 2 && r != '[' {
 			s.act(from, s.escape)
 			s.escape = ""
 		}
@@ -115,6 +116,20 @@ func (s *Screen) act(from, escape string) {
 			return
 		}
 		s.row--
+	case escape == "\x1bD": // down, in the same column
+		s.Escapes++
+		col := s.col
+		s.down(false)
+		s.col = col
+	case escape == "\x1bM":
+		s.Escapes++
+		s.row--
+	case escape == "\x1b7":
+		s.Escapes++
+		s.kept = [2]int{s.row, s.col}
+	case escape == "\x1b8":
+		s.Escapes++
+		s.row, s.col = s.kept[0], s.kept[1]
 	case escape == "\x1b[J":
 		s.Escapes++
 		for i := s.row; i < len(s.rows); i++ {

@@ -39,6 +39,9 @@ type console struct {
 	// broken is set while a line of text is ended on the screen by a line of
 	// ours and not yet by the text.
 	broken bool
+	// under is the width of the terminal while the status line stands under a
+	// line of text that goes on; 0 otherwise. The cursor is kept at its end.
+	under int
 	// moves is set where the cursor can be moved: escapes are welcome, and both
 	// streams are known to be the same terminal.
 	moves bool
@@ -138,28 +141,36 @@ func (c *console) endText() string {
 
 // draw shows t as the status line, in place of the one before. Where text
 // stands in the line it draws nothing, for it would go over it; unless no text
-// has come for as long as the patience lasts, and then on a line of its own.
+// has come for as long as the patience lasts, and then under it. The text goes
+// on where it stood, or where the cursor cannot be moved, on a line of its own.
 func (c *console) draw(t sanitize.Text, now time.Time, patience time.Duration) {
 	if !c.live {
 		return
 	}
 	below := ""
-	if c.mid {
+	if c.mid && c.under == 0 {
 		if !c.inText() || now.Sub(c.wrote) < patience {
 			return
 		}
-		below = c.endText()
+		if c.moves {
+			below, c.under = makeRoom+keepCursor+"\n", max(c.width(), 1)
+		} else {
+			below = c.endText()
+		}
 	}
 	// One cell stays free: a terminal that has filled a line may have gone to
 	// the next one.
 	room := max(c.width()-1, 0)
 	s := cut(sanitize.Line(t.String()).String(), room)
 	w := most(s)
-	if w == 0 || c.cells > room || w != cells(s) || c.cells != cells(c.drawn) {
+	if c.cells > 0 && (w == 0 || c.cells > room || w != cells(s) || c.cells != cells(c.drawn)) {
 		// It became narrower, or nobody knows where its end is.
 		c.erase()
+		c.draw(t, now, 0)
+		return
 	}
 	if w == 0 {
+		c.under = 0
 		return
 	}
 	over := strings.Repeat(" ", max(c.cells-w, 0))
@@ -167,7 +178,8 @@ func (c *console) draw(t sanitize.Text, now time.Time, patience time.Duration) {
 	c.drawn, c.cells = s+over, max(c.cells, w)
 }
 
-// erase takes the status line off the screen.
+// erase takes the status line off the screen, and lets text go on where it
+// stood.
 func (c *console) erase() {
 	if c.cells > 0 {
 		c.put(c.blank())
@@ -178,6 +190,11 @@ func (c *console) erase() {
 const (
 	cursorUp   = "\x1b[A"
 	eraseBelow = "\x1b[J"
+	// makeRoom goes a row down, which scrolls the last one up, and up again, in
+	// the same column.
+	makeRoom      = "\x1bD\x1bM"
+	keepCursor    = "\x1b7"
+	restoreCursor = "\x1b8"
 )
 
 // blank returns what erases the status line. Blanks do it on any terminal,
@@ -185,7 +202,20 @@ const (
 // is known to wrap such a line, all of it is erased; else nobody knows what the
 // terminal has made of it, and what follows begins on a line of its own.
 func (c *console) blank() string {
-	width := max(c.width(), 1)
+	width, back := max(c.width(), 1), ""
+	if c.under != 0 {
+		if c.under == width {
+			back = restoreCursor
+		} else {
+			// The text was wrapped anew, and nobody knows where its end is.
+			c.mid, c.broken = false, true
+		}
+		c.under = 0
+	}
+	return c.blankRow(width) + back
+}
+
+func (c *console) blankRow(width int) string {
 	switch {
 	case c.cells == 0:
 		return ""
