@@ -203,7 +203,7 @@ func missing(source string, err error) *fault.Error {
 	case stale(err):
 		return say(fault.Unavailable, "discovery.stale", "try again", "the catalogue changed twice while it was read (%s)", remote.Error())
 	case remote.Status == http.StatusBadRequest:
-		return say(fault.Usage, "discovery.query", "check the capability id", "the daemon refused the question for its %s (%s)", source, remote.Error())
+		return say(fault.Usage, "discovery.query", "check the capability id where one is named; `aipctl doctor` looks at each part", "the daemon refused the question for its %s (%s)", source, remote.Error())
 	case remote.Status >= 500 || remote.Status == http.StatusTooManyRequests:
 		return say(fault.Unavailable, "discovery.unavailable", "try again; `aipctl doctor` looks at each part", "the %s is not available now (%s)", source, remote.Error())
 	}

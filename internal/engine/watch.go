@@ -394,7 +394,7 @@ func (r *run) interrupted(ctx context.Context) *verdict.Outcome {
 	o := r.outcome(r.judge(verdict.Evidence{Unsettled: r.unsettled()}))
 	o.ExitCode = class.Code()
 	o.Reason = "detached; the action goes on"
-	if r.sent == nil && r.lastNew.IsZero() && r.state == aip.StateUnknown {
+	if r.unseen() {
 		o.Reason = "detached; the daemon has shown nothing of the action"
 	}
 	if r.terminal {
@@ -411,7 +411,16 @@ func (r *run) unsettled() verdict.Reading {
 	if r.sent != nil && !r.hasLeft() && r.lastNew.IsZero() {
 		return fault.Unknown // the request was cut while it left
 	}
+	if r.unseen() {
+		return fault.Unknown
+	}
 	return fault.Pending
+}
+
+// unseen reports a come-back to an action of which the daemon has shown nothing
+// yet: it may run, and it may never have been.
+func (r *run) unseen() bool {
+	return r.sent == nil && r.lastNew.IsZero() && r.state == aip.StateUnknown
 }
 
 // hasLeft reports whether the submit was written in full.
