@@ -154,7 +154,7 @@ func (n *narration) pending(a record.Approval) {
 	n.flushThought()
 	t := sanitize.Format("waits for approval %s", sanitize.LineMax(a.ApprovalID, idMax))
 	if a.ExpiresAt != "" {
-		t = sanitize.Format("%s, until %s", t, sanitize.LineMax(a.ExpiresAt, nameMax))
+		t = sanitize.Format("%s, until %s", t, moment(a.ExpiresAt))
 	}
 	n.con.line(attention, t)
 	if len(a.Approve) > 0 {
@@ -405,4 +405,13 @@ func (n *narration) Outcome(o *verdict.Outcome) error {
 		n.con.line(plain, sanitize.Format("next: %s", Command(argv)))
 	}
 	return failed
+}
+
+// moment is a time of the daemon to the second, or what stands in its place.
+func moment(at string) sanitize.Text {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return sanitize.LineMax(at, nameMax)
+	}
+	return sanitize.Line(t.UTC().Format(time.RFC3339))
 }
