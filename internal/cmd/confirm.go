@@ -21,7 +21,7 @@ func (r *run) confirm(ctx context.Context, what string) error {
 	if !r.StdinTTY || !r.StderrTTY {
 		return refused.WithHint("give --yes where nobody can be asked")
 	}
-	if _, err := fmt.Fprintf(r.Stderr, "%s? [y/N] ", sanitize.Line(what)); err != nil {
+	if _, err := fmt.Fprintf(r.Stderr, "%s? [y/N] ", sanitize.LineMax(what, sheetValue)); err != nil {
 		return refused.WithHint("give --yes where nobody can be asked")
 	}
 	// A read of a terminal cannot be ended; the process ends with it.
