@@ -39,7 +39,7 @@ func (d *decider) recorded(ctx context.Context, v *aip.ApprovalView, known strin
 	}
 	rec.ActionStatus = res.Status
 	if res.Error != nil {
-		rec.ActionError = res.Error.Code
+		rec.ActionError = res.Error.Spelled()
 	}
 	d.judge(ctx, rec, res)
 	return rec
@@ -100,8 +100,9 @@ func (d *decider) judge(ctx context.Context, rec *record.Decision, res *aip.Acti
 	if d.action == nil || d.action.Intent == nil || j.Verdict == fault.Pending {
 		return
 	}
-	s := &state.Settled{
-		Verdict: rec.Verdict, ExitCode: j.Verdict.Code(), Checks: j.Checks.Map(), AIPStatus: res.Status, ErrorCode: rec.ActionError, Missing: j.Checks.MissingCount(),
+	s := &state.Settled{Verdict: rec.Verdict, ExitCode: j.Verdict.Code(), Checks: j.Checks.Map(), AIPStatus: res.Status, Missing: j.Checks.MissingCount()}
+	if res.Error != nil {
+		s.ErrorCode = res.Error.Code // what only stands in its place is text, and none is kept
 	}
 	if operation == verdict.OpResponseDelete && res.Status == aip.StatusCompleted {
 		receipt := verdict.ReadReceipt(res.Output)
