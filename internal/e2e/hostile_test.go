@@ -34,14 +34,30 @@ type scene struct {
 	// word is a word of the command line in a message, which takes one way
 	// through the program wherever it stands.
 	word bool
+	// light shows each string in one way only, by turns, so that the fields meet
+	// every way with some strings. It is for what costs more than it could tell.
+	light bool
+	// wrapped is text whose lines are cut between words, so that a line end with
+	// an indent stands for a blank.
+	wrapped bool
+	// folded is text whose blanks and line ends were made one blank each.
+	folded bool
+	// says is a word of the program's own that the scene leads to, where that
+	// cannot be told by a string that is shown.
+	says string
 	// play prepares the scene and returns the command. put gives the JSON of
 	// the string for a field, quotes included, and arg the string for an
 	// argument, a file name or a header.
 	play func(t *testing.T, w *world, put, arg func(field string) string) []string
 }
 
-// scenes are every place where a string of somebody else is shown. A new field
-// is a line here.
+// everyScene is every place where a string of somebody else is shown. A new
+// field is a line in one of these tables.
+func everyScene() []scene {
+	return slices.Concat(scenes, contextScenes, offerScenes, storedScenes, approvalScenes)
+}
+
+// scenes are about actions, the state file, and the words of a command line.
 var scenes = []scene{
 	{
 		name: "a chat",
@@ -400,13 +416,17 @@ var looks = map[string]struct {
 // the same: visibly in text, exactly in JSON.
 func TestHostileStrings(t *testing.T) {
 	t.Parallel()
-	for _, sc := range scenes {
+	for n, sc := range everyScene() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
 			for i, h := range aiptest.Hostile(t, sc.bytes) {
 				for j, look := range slices.Sorted(maps.Keys(looks)) {
+					turn, short := i%len(looks) == j, i == j
 					always := look == "a pipe" || look == "JSON Lines" || !sc.word && look != "a coloured terminal" && look != "an expression"
-					if turn := i%len(looks) == j; !turn && !always || testing.Short() && i != j {
+					if sc.light {
+						turn, short, always = (i+n)%len(looks) == j, i < len(looks), false
+					}
+					if !turn && !always || testing.Short() && !short {
 						continue // the same code with other strings
 					}
 					sc.look(t, h, look)
@@ -453,16 +473,23 @@ func (sc scene) look(t *testing.T, h aiptest.HostileText, name string) {
 			t.Errorf("%s: %q is passed on", what, hidden)
 		}
 	}
+	if sc.says != "" && !strings.Contains(s.stdout+s.stderr, sc.says) {
+		t.Errorf("%s: nothing says %q\nstdout: %s\nstderr: %s", what, sc.says, tail(s.stdout), tail(s.stderr))
+	}
+	read := func(text string) string { return text }
+	if sc.wrapped {
+		read = func(text string) string { return cutBetweenWords.ReplaceAllString(text, " ") }
+	}
 	for field, places := range sc.fields {
 		for _, place := range strings.Fields(places) {
 			var ok bool
 			switch {
 			case place == "out" && l.place == "text":
-				ok = visible(s.stdout, field, h)
+				ok = visible(read(s.stdout), field, h, sc.folded, slices.Contains(answers, field))
 			case place == "err" && l.place == "text":
-				ok = visible(stderr, field, h)
+				ok = visible(read(stderr), field, h, sc.folded, false)
 			case place == "jsonl" && l.place == "jq" && field != "halved" && !sc.word:
-				ok = visible(s.stdout, field, h)
+				ok = visible(s.stdout, field, h, false, true) || exact(s.stderr, field, h) // the expression is not asked about an error
 			case place == l.place:
 				ok = exact(s.stdout+s.stderr, field, h)
 			default:
@@ -478,9 +505,20 @@ func (sc scene) look(t *testing.T, h aiptest.HostileText, name string) {
 // ownColour is what the palette of the program can write.
 var ownColour = regexp.MustCompile(`\x1b\[(?:0|1|2|22|31|32|33|36|39)m`)
 
+// answers are the fields whose text is the answer: it has lines of its own.
+var answers = []string{"text", "halved", "itext"}
+
+// cutBetweenWords is where the renderer broke a line.
+var cutBetweenWords = regexp.MustCompile(`\n +`)
+
+// fold makes one blank of all that is blank.
+func fold(s string) string { return strings.Join(strings.Fields(s), " ") }
+
 // visible reports whether a field stands in a text, each hostile character in a
-// form that can be read. A long one may be cut.
-func visible(text, field string, h aiptest.HostileText) bool {
+// form that can be read. A long one may be cut. In a folded one what is blank
+// may have become a blank. A raw line end or a tab in it forges what the program
+// did not write, but where lines may stand.
+func visible(text, field string, h aiptest.HostileText, folded, lines bool) bool {
 	for rest := text; ; {
 		_, after, ok := strings.Cut(rest, field+"<")
 		if !ok {
@@ -493,11 +531,20 @@ func visible(text, field string, h aiptest.HostileText) bool {
 		}
 		said := []string{plainly(aiptest.Unshow(got))}
 		if strings.Contains(got, `\`) { // as JSON and as Go write it
-			said = append(said, plainly(fromJSON(got)), plainly(fromGo(got)))
+			said = append(said, plainly(fromJSON(got)), plainly(fromGo(got)), plainly(fromShell(got)))
+		}
+		if strings.Contains(got, "~") { // as a JSON pointer writes it
+			said = append(said, strings.NewReplacer("~1", "/", "~0", "~").Replace(said[0]))
+		}
+		if !lines && strings.ContainsAny(got, "\n\t") {
+			continue
 		}
 		for _, want := range []string{h.Bytes, fileName(h.Bytes), noNUL(h.Bytes), header(noNUL(h.Bytes)), h.Decoded} {
 			want = plainly(want)
 			for _, got := range said {
+				if folded {
+					got, want = fold(got), fold(want)
+				}
 				if got == want || !whole && got != "" && strings.HasPrefix(want+">"+field, got) {
 					return true
 				}
@@ -511,6 +558,20 @@ func fromGo(quoted string) string {
 	s, _ := strconv.Unquote(`"` + quoted + `"`)
 	return s
 }
+
+// fromShell reads a word that is quoted for a shell to be typed again.
+func fromShell(quoted string) string {
+	quoted = strings.ReplaceAll(quoted, `'\''`, `'`)
+	return shellForm.ReplaceAllStringFunc(quoted, func(form string) string {
+		n, err := strconv.ParseUint(form[1:], 8, 8)
+		if err != nil {
+			return form[1:]
+		}
+		return string([]byte{byte(n)})
+	})
+}
+
+var shellForm = regexp.MustCompile(`\\(?:[0-7]{3}|['\\])`)
 
 // fromJSON reads the inside of a JSON string, as far as it goes: some fields
 // are JSON, and show it.
@@ -543,7 +604,7 @@ func exact(written, field string, h aiptest.HostileText) bool {
 		switch x := v.(type) {
 		case string:
 			// A message puts its own words around, and quotes, or names a file.
-			return strings.Contains(plainly(x), want) || strings.Contains(x, ">"+field) && visible(x, field, h)
+			return strings.Contains(plainly(x), want) || (strings.Contains(x, ">"+field) || strings.Contains(x, "…")) && visible(x, field, h, false, true)
 		case []any:
 			return slices.ContainsFunc(x, look)
 		case map[string]any:
@@ -667,6 +728,12 @@ func speak(t *testing.T, answer func(*bytes.Buffer, *http.Request)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	speakOn(t, l, answer)
+	return "http://" + l.Addr().String()
+}
+
+func speakOn(t *testing.T, l net.Listener, answer func(*bytes.Buffer, *http.Request)) {
+	t.Helper()
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -686,7 +753,6 @@ func speak(t *testing.T, answer func(*bytes.Buffer, *http.Request)) string {
 			}()
 		}
 	}()
-	return "http://" + l.Addr().String()
 }
 
 func respond(w *bytes.Buffer, status int, contentType string, headers []string, body string) {

@@ -34,7 +34,8 @@ type world struct {
 	t        testing.TB
 	env      map[string]string
 	now      func() time.Time
-	terminal bool // stdout and stderr are one
+	terminal bool   // stdout and stderr are one
+	typed    string // on stdin, which is a terminal where the others are
 }
 
 func newWorld(t testing.TB) *world {
@@ -59,7 +60,9 @@ func (w *world) run(args ...string) shot {
 
 func (w *world) runContext(ctx context.Context, args ...string) shot {
 	w.t.Helper()
-	code, stdout, stderr := e2erig.Run(ctx, w.t, cmd.App{StdoutTTY: w.terminal, StderrTTY: w.terminal, Now: w.now}, w.env, args...)
+	code, stdout, stderr := e2erig.Run(ctx, w.t, cmd.App{
+		Stdin: strings.NewReader(w.typed), StdinTTY: w.terminal && w.typed != "", StdoutTTY: w.terminal, StderrTTY: w.terminal, Now: w.now,
+	}, w.env, args...)
 	return shot{code, stdout, stderr}
 }
 
