@@ -84,6 +84,16 @@ var contextScenes = []scene{
 			return []string{"context", "set", "lab", "--token-file", "/nowhere/" + fileName(unquoted(put("token")))}
 		},
 	},
+	{
+		name:   "an environment that beats the contexts",
+		fields: map[string]string{"context": "err", "url": "err"},
+		bytes:  true, light: true,
+		play: func(t *testing.T, w *world, _, arg func(string) string) []string {
+			w.writeContexts(t, "config.toml", "[contexts.lab]\nurl = \"http://lab\"\n")
+			w.env["AIPCTL_CONTEXT"], w.env["AIP_URL"] = arg("context"), arg("url")
+			return []string{"context", "use", "lab"}
+		},
+	},
 	words("a context by its name", "word", func(word string) []string { return []string{"context", "show", word} }),
 	words("a context for one run", "", func(word string) []string {
 		return []string{"action", "status", nobody, "act_h", "--context", word}

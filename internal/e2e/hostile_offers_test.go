@@ -150,6 +150,15 @@ var offerScenes = []scene{
 		},
 	},
 	{
+		name: "a state file that a doctor finds damaged", fields: map[string]string{"path": "out json jsonl"},
+		bytes: true, light: true, wrapped: true, says: "state.jsonl",
+		play: func(t *testing.T, w *world, put, arg func(string) string) []string {
+			w.env["AIPCTL_STATE"] = filepath.Join(t.TempDir(), fileName(arg("path")), "state.jsonl")
+			w.writeState(t, arg("noise")+"\n"+`{"v":1,"id":`+put("id")+`,"at":`+put("at")+`,"type":`+put("type")+`,"action_id":`+put("action")+`}`+"\n"+`{"v":1`)
+			return []string{"doctor", nobody}
+		},
+	},
+	{
 		name: "what a doctor hears of a daemon", fields: map[string]string{"server": "err"},
 		bytes: true, light: true, wrapped: true, says: "they cannot be read",
 		play: func(t *testing.T, _ *world, put, arg func(string) string) []string {
