@@ -158,8 +158,7 @@ func (r *run) runCall(ctx context.Context, cmd *cobra.Command, o *callOptions) e
 		return err
 	}
 	if file == nil && !o.dryRun {
-		return usageError("state.required", "a call cannot run without a state file: its id must be on disk before it is sent").
-			WithHint("give another file with --state FILE")
+		return stateRequired("a call cannot run without a state file: its id must be on disk before it is sent")
 	}
 	k := known{file: file, flag: flag}
 	if file != nil {

@@ -25,11 +25,7 @@ func newApprovalCmd(r *run) *cobra.Command {
 
 // approvalArgs refuses what is not [URL] APPROVAL.
 func approvalArgs(cmd *cobra.Command, args []string) error {
-	_, rest := takeURL(args)
-	if err := argCount(cmd, rest, 1, 1, "the approval id"); err != nil {
-		return err
-	}
-	return identity.ParseApprovalID(rest[0])
+	return oneID(cmd, args, "the approval id", identity.ParseApprovalID)
 }
 
 func newApprovalListCmd(r *run) *cobra.Command {

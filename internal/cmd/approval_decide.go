@@ -108,8 +108,7 @@ func (r *run) decide(ctx context.Context, o *decideOptions, args []string) error
 			return err
 		}
 		if file == nil {
-			return usageError("state.required", "a decision cannot be made without a state file: its id must be on disk before it is sent").
-				WithHint("give another file with --state FILE")
+			return stateRequired("a decision cannot be made without a state file: its id must be on disk before it is sent")
 		}
 		view, _, err := file.Load(ctx)
 		if err != nil {

@@ -197,9 +197,7 @@ func (r *run) setContext(ctx context.Context, name string, fields map[string]str
 		return unknownContext(err)
 	}
 	rec := newContextRecord(c, all)
-	rec.Warnings = append(warnings("config", all.Warnings), contextWarnings(c, fields)...)
-	r.noteWarnings(out, rec.Warnings)
-	if err := out.Record(rec); err != nil {
+	if err := r.recordContext(out, &rec, append(warnings("config", all.Warnings), contextWarnings(c, fields)...)); err != nil {
 		return err
 	}
 	if err := out.Line(sanitize.Format("context %s is set", sanitize.Line(name))); err != nil {
@@ -229,6 +227,13 @@ func contextWarnings(c config.Context, set map[string]string) []verdict.Warning 
 		}
 	}
 	return out
+}
+
+// recordContext shows the record of one context, and before it what is amiss.
+func (r *run) recordContext(out *render.Renderer, rec *contextRecord, amiss []verdict.Warning) error {
+	rec.Warnings = amiss
+	r.noteWarnings(out, amiss)
+	return out.Record(*rec)
 }
 
 func (r *run) noteWarnings(out *render.Renderer, all []verdict.Warning) {
@@ -262,9 +267,7 @@ func newContextUseCmd(r *run) *cobra.Command {
 				return unknownContext(err)
 			}
 			rec := newContextRecord(c, all)
-			rec.Warnings = warnings("config", all.Warnings)
-			r.noteWarnings(out, rec.Warnings)
-			if err := out.Record(rec); err != nil {
+			if err := r.recordContext(out, &rec, warnings("config", all.Warnings)); err != nil {
 				return err
 			}
 			if err := out.Line(sanitize.Format("context %s is the current one", sanitize.Line(c.Name))); err != nil {
@@ -420,9 +423,7 @@ func (r *run) showContext(name config.Value) error {
 		return unknownContext(err)
 	}
 	rec := newContextRecord(c, all)
-	rec.Warnings = warnings("config", all.Warnings)
-	r.noteWarnings(out, rec.Warnings)
-	if err := out.Record(rec); err != nil {
+	if err := r.recordContext(out, &rec, warnings("config", all.Warnings)); err != nil {
 		return err
 	}
 	fields := []render.Field{{Name: sanitize.Static("name"), Value: sanitize.Line(c.Name)}}

@@ -36,11 +36,7 @@ func (o *storedOptions) bind(f *pflag.FlagSet) {
 
 // storedArgs refuses what is not [URL] RESPONSE_ID.
 func storedArgs(cmd *cobra.Command, args []string) error {
-	_, rest := takeURL(args)
-	if err := argCount(cmd, rest, 1, 1, "the response id"); err != nil {
-		return err
-	}
-	return identity.ParseResponseID(rest[0])
+	return oneID(cmd, args, "the response id", identity.ParseResponseID)
 }
 
 func newResponseGetCmd(r *run) *cobra.Command {
@@ -161,8 +157,7 @@ func (r *run) onResponse(ctx context.Context, o *storedOptions, args []string, d
 		return err
 	}
 	if file == nil {
-		return usageError("state.required", "a stored response cannot be used without a state file: the action must be on disk before it is sent").
-			WithHint("give another file with --state FILE")
+		return stateRequired("a stored response cannot be used without a state file: the action must be on disk before it is sent")
 	}
 	s := stored{session: session{target: target{raw, rest[0]}, daemon: d, known: known{file: file, flag: flag}, out: out}}
 	if s.known.view, s.known.report, err = file.Load(ctx); err != nil {

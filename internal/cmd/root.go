@@ -128,6 +128,15 @@ func newActionCmd(r *run) *cobra.Command {
 		newCallCmd(r), newEventsCmd(r), newCancelCmd(r), newStatusCmd(r), newResultCmd(r))
 }
 
+// oneID refuses what is not [URL] and one id that parse takes.
+func oneID(cmd *cobra.Command, args []string, what string, parse func(string) error) error {
+	_, rest := takeURL(args)
+	if err := argCount(cmd, rest, 1, 1, what); err != nil {
+		return err
+	}
+	return parse(rest[0])
+}
+
 // argCount refuses a wrong number of arguments and names what is expected.
 func argCount(cmd *cobra.Command, args []string, least, most int, what string) error {
 	switch {

@@ -202,3 +202,8 @@ func absolute(path string) string {
 	}
 	return path
 }
+
+// stateRequired refuses --state off for what changes things.
+func stateRequired(why string) error {
+	return usageError("state.required", "%s", why).WithHint("give another file with --state FILE")
+}

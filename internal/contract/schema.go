@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -196,10 +195,4 @@ func place(pointer string) string {
 }
 
 // short cuts what a schema says to what fits into a message.
-func short(s string) string {
-	const most = 80 // runes
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
-}
+func short(s string) string { return cutRunes(s, 80) }

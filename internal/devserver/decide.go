@@ -36,21 +36,12 @@ func (s *Server) decide(ctx context.Context, env *envelope) answer {
 	if err != nil {
 		return answer{err: s.refused(err)}
 	}
-	done := make(chan answer, 1)
-	if !s.spawn(func() {
+	return s.detached(ctx, func() answer {
 		if d.Decision == approved {
 			events = append(events, s.resume(a)...)
 		}
-		done <- answer{key: "event_stream", body: decided{events}, lost: s.loses(a)}
-	}) {
-		return answer{gone: true}
-	}
-	select {
-	case ans := <-done:
-		return ans
-	case <-ctx.Done():
-		return answer{gone: true}
-	}
+		return answer{key: "event_stream", body: decided{events}, lost: s.loses(a)}
+	})
 }
 
 // refused is a decision that was not taken. The rule it broke stays inside: only

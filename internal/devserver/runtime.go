@@ -60,8 +60,14 @@ func (s *Server) submit(ctx context.Context, env *envelope) answer {
 	if a.Mode == "async" {
 		return s.enqueue(r)
 	}
+	return s.detached(ctx, func() answer { return s.runNow(r) })
+}
+
+// detached does work that goes on to its end also when nobody waits for the
+// answer any more.
+func (s *Server) detached(ctx context.Context, work func() answer) answer {
 	done := make(chan answer, 1)
-	if !s.spawn(func() { done <- s.runNow(r) }) {
+	if !s.spawn(func() { done <- work() }) {
 		return answer{gone: true}
 	}
 	select {

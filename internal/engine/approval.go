@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/aipctl/aipctl/internal/aip"
-	"github.com/aipctl/aipctl/internal/client"
 	"github.com/aipctl/aipctl/internal/fault"
 	"github.com/aipctl/aipctl/internal/follow"
 	"github.com/aipctl/aipctl/internal/identity"
@@ -261,18 +260,8 @@ func knownBy(events []aip.Event) string {
 // refused reads an answer that is no confirmation. Only what proves that nothing
 // was recorded ends here; everything else is read back.
 func (d *decider) refused(ctx context.Context, err error) (*record.Decision, error) {
-	var te *client.TransportError
-	var remote *aip.RemoteError
-	a := verdict.Answer{Now: d.now()}
-	switch {
-	case errors.As(err, &remote):
-		a.Remote = remote
-	case errors.As(err, &te) && te.NoConnection:
-		a.NoConnection = true
-	default:
-		a.Lost = true
-	}
-	code := ""
+	a := answerOf(err, d.now())
+	remote, code := a.Remote, ""
 	if remote != nil {
 		code = remote.Code()
 	}

@@ -306,16 +306,20 @@ func noChecks() verdict.Checks {
 
 // answer reads an error of the submit by the table of answers.
 func (c *call) answer(err error) verdict.SubmitReading {
-	a := verdict.Answer{Now: c.reply.at}
+	return verdict.ReadSubmit(answerOf(err, c.reply.at), verdict.CodeContext{Operation: c.operation, LastNamed: c.script.Facts().Named})
+}
+
+// answerOf says what an error of a request that must not be repeated proves,
+// when it came at that time.
+func answerOf(err error, at time.Time) verdict.Answer {
+	a := verdict.Answer{Now: at}
 	var te *client.TransportError
-	var remote *aip.RemoteError
 	switch {
-	case errors.As(err, &remote):
-		a.Remote = remote
+	case errors.As(err, &a.Remote):
 	case errors.As(err, &te) && te.NoConnection:
 		a.NoConnection = true
 	default:
 		a.Lost = true
 	}
-	return verdict.ReadSubmit(a, verdict.CodeContext{Operation: c.operation, LastNamed: c.script.Facts().Named})
+	return a
 }
