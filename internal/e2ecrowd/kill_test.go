@@ -84,10 +84,10 @@ var places = []place{
 		full, pipe := fullPipe(k.t)
 		c := k.h.command("aipctl", "action", "call", k.d.url, k.what, "--prompt", "x")
 		c.Stderr = full
-		before := len(k.h.ids("intent"))
+		before := k.h.wholeIntents()
 		p := k.h.launch(c)
 		full.Close()
-		for len(k.h.ids("intent")) == before {
+		for k.h.wholeIntents() == before {
 			if !p.alive() {
 				k.t.Fatalf("the process ended without an intent: %s", p.result())
 			}
@@ -122,6 +122,20 @@ var places = []place{
 		held.release()
 		return p, unlock
 	}},
+}
+
+// wholeIntents counts the lines of intents that have their end, while the last
+// one may be on its way into the file: a reader without the lock can see a line
+// up to where a page of memory ends.
+func (h *home) wholeIntents() int {
+	h.t.Helper()
+	n := 0
+	for line := range strings.Lines(string(h.bytes())) {
+		if strings.HasSuffix(line, "\n") && strings.Contains(line, `"type":"intent"`) {
+			n++
+		}
+	}
+	return n
 }
 
 // fullPipe is a pipe that takes not a byte more.
